@@ -1,0 +1,69 @@
+"""The text space: any Unicode string up to a length, usable in every Gymnasium vector mode."""
+
+from __future__ import annotations
+
+import string
+from multiprocessing.context import BaseContext
+from typing import Any
+
+import multiprocessing as mp  # isort: skip
+from gymnasium.spaces import Text
+from gymnasium.vector.utils import shared_memory as _shm
+
+_SAMPLE_CHARSET = string.ascii_letters + string.digits + " .,:()[]<>{}'\"\n"
+_BYTES_PER_CHARACTER = 4  # the most that UTF-8 needs
+_SAMPLE_LENGTH = 64
+
+
+class UnicodeText(Text):
+    """Any `str` of at most `max_length` characters, the empty string included.
+
+    `gymnasium.spaces.Text` fixes an alphabet, which real observations do not have. This subclass tests the length
+    only, samples short printable strings, and travels through `AsyncVectorEnv`'s shared memory as UTF-8.
+    """
+
+    def __init__(self, max_length: int, *, seed: Any = None) -> None:
+        super().__init__(max_length, min_length=0, charset=_SAMPLE_CHARSET, seed=seed)
+
+    def contains(self, x: Any) -> bool:
+        """True for a string within the length."""
+        return isinstance(x, str) and len(x) <= self.max_length
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        """A short random printable string (the policy's text is not expected to look like it)."""
+        length = int(self.np_random.integers(1, min(self.max_length, _SAMPLE_LENGTH) + 1))
+        return "".join(self.np_random.choice(list(_SAMPLE_CHARSET), size=length))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnicodeText) and self.max_length == other.max_length
+
+    def __hash__(self) -> int:
+        return hash(("UnicodeText", self.max_length))
+
+    def __repr__(self) -> str:
+        return f"UnicodeText({self.max_length})"
+
+
+@_shm.create_shared_memory.register(UnicodeText)
+def _create(space: UnicodeText, n: int = 1, ctx: BaseContext | Any = mp) -> Any:
+    return ctx.Array("B", n * (4 + space.max_length * _BYTES_PER_CHARACTER))
+
+
+@_shm.write_to_shared_memory.register(UnicodeText)
+def _write(space: UnicodeText, index: int, value: str, shared_memory: Any) -> None:
+    data = value.encode("utf-8", "surrogatepass")
+    start = index * (4 + space.max_length * _BYTES_PER_CHARACTER)
+    view = memoryview(shared_memory.get_obj()).cast("B")
+    view[start : start + 4] = len(data).to_bytes(4, "little")
+    view[start + 4 : start + 4 + len(data)] = data
+
+
+@_shm.read_from_shared_memory.register(UnicodeText)
+def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> tuple[str, ...]:
+    stride = 4 + space.max_length * _BYTES_PER_CHARACTER
+    view = memoryview(shared_memory.get_obj()).cast("B")
+    texts = []
+    for start in range(0, n * stride, stride):
+        size = int.from_bytes(view[start : start + 4], "little")
+        texts.append(bytes(view[start + 4 : start + 4 + size]).decode("utf-8", "surrogatepass"))
+    return tuple(texts)

@@ -1,0 +1,1 @@
+"""TextWorld's own generated games: cooking, coin collecting, treasure hunting."""

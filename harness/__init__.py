@@ -1,0 +1,1 @@
+"""The harness: runs agents in environments and records every model call."""

@@ -1,0 +1,1 @@
+"""Context builders: how a history becomes a prompt."""

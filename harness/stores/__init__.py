@@ -1,0 +1,1 @@
+"""Where what was recorded is kept: trajectory files and their exports."""

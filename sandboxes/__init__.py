@@ -1,0 +1,1 @@
+"""Isolation: the lowest floor. It imports nothing of the floors above it."""

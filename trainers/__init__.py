@@ -1,0 +1,1 @@
+"""Trainers: records to advantages to losses to weights."""

@@ -1,0 +1,1 @@
+"""Adapters that let other trainers learn on sandlot's environments."""
