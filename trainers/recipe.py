@@ -1,0 +1,147 @@
+"""`Recipe`: a training method as a handful of parts. A published system is a function that returns one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..envs.core.tasks import Task
+from ..harness.records import Advantages, Call, Group
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..harness.policies.evaluation import Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which task to roll out, how often and in which mode."""
+
+    task: Task
+    n: int
+    """Members of the group."""
+    mode: str = "explore"
+
+
+class Sampler(Protocol):
+    """Chooses what to play next and watches what came of it. Stateful: `state_dict`, `load_state_dict`."""
+
+    def plan(self, step: int) -> list[Request]: ...
+
+    def observe(self, groups: Sequence[Group]) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Shaper(Protocol):
+    """Rewrites rewards (`turn.reward`) in place, seeing whole groups. The environment's score is never touched."""
+
+    def __call__(self, groups: Sequence[Group]) -> None: ...
+
+
+class Estimator(Protocol):
+    """Advantages from groups: `[group][member][turn] -> (units,)`. Void members get zeros."""
+
+    def __call__(self, groups: Sequence[Group]) -> Advantages: ...
+
+
+class Modulator(Protocol):
+    """Rescales or filters advantages after the estimator."""
+
+    def __call__(self, advantages: Advantages, groups: Sequence[Group], scorer: Any) -> Advantages: ...
+
+
+class Replay(Protocol):
+    """Keeps groups of earlier steps and gives some back. Stateful."""
+
+    def select(self, scorer: Any, budget: int) -> list[Group]: ...
+
+    def add(self, groups: Sequence[Group]) -> None: ...
+
+
+class AuxLoss(Protocol):
+    """Extra losses on a micro-batch of calls, already weighted: `{name: scalar tensor}`."""
+
+    def __call__(self, policy: Any, calls: Sequence[Call]) -> dict[str, torch.Tensor]: ...
+
+
+class Trainable(Protocol):
+    """A policy whose weights can be moved: it also evaluates recorded calls differentiably."""
+
+    version: int
+
+    def evaluate(self, calls: Sequence[Call]) -> Evaluation:
+        """Log-probabilities, entropies (one per unit, calls concatenated in order) and, with a critic, values."""
+        ...
+
+    def trainable_parameters(self) -> list[torch.nn.Parameter]: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The token loss. With ratio r = exp(logp - logp_old): -w * min(r A, clip(r, 1-low, 1+high) A) + KL + value - entropy.
+
+    The weights w come from `aggregation` and are fixed before the batch is cut up, so that gradient accumulation
+    over micro-batches equals one big batch.
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    ratio: str = "unit"
+    """"unit" (PPO, GRPO) or "sequence" (GSPO's length-normalised ratio per call)."""
+    aggregation: str = "token"
+    """"token": mean over all units of the batch (DAPO); "trajectory": mean over a trajectory's units, then over
+    trajectories (GRPO's paper); "constant": sum over units / (trajectories * `length`) (Dr.GRPO)."""
+    length: int = 512
+    """L_max of "constant"."""
+    kl: str = "k3"
+    """Estimator against the reference policy: "k1", "k2" or "k3"."""
+    kl_coef: float = 0.0
+    """0 needs no reference policy."""
+    kl_in_reward: bool = False
+    """Subtract the (k1) penalty from the unit rewards before estimation instead of adding it to the loss."""
+    entropy_coef: float = 0.0
+    value_coef: float = 0.5
+    """Weight of the critic's loss; used only where the estimator gives returns."""
+    value_clip: float | None = None
+
+
+@dataclass
+class Recipe:
+    """A method. Unset parts are skipped; the loop is the same for all (`trainers/loop.py`)."""
+
+    name: str
+    estimator: Estimator
+    objective: Objective = field(default_factory=Objective)
+    shapers: Sequence[Shaper] = ()
+    modulators: Sequence[Modulator] = ()
+    aux: Sequence[AuxLoss] = ()
+    replay: Replay | None = None
+    make_sampler: Callable[..., Sampler] | None = None
+    """Builds the sampler from (tasks, groups, group_size, seed); None draws tasks uniformly."""
+    make_updater: Callable[..., Any] | None = None
+    """Builds the updater from (policy, optimizer settings); None is AdamW on the summed loss."""
+    groups: int = 16
+    """Groups (tasks) per step."""
+    group_size: int = 16
+    """Trajectories per group."""
+    epochs: int = 1
+    """Passes over a step's trajectories."""
+    minibatches: int = 1
+    """Optimiser steps per pass."""
+    critic: bool = False
+    """Whether the policy needs a value head."""
+    lr: float = 1e-4
+    value_lr: float | None = None
+    warmup: int = 0
+    """Steps over which the learning rate rises linearly; a fresh Adam without it moves every weight by lr."""
+    max_grad_norm: float = 1.0
+    weight_decay: float = 0.0
