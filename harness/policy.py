@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from ..envs.core.errors import EnvironmentFault
 from .records import Call, Context
 
 
@@ -23,6 +24,10 @@ class Sampling:
     decode: str = "free"
     """"free" text, "trie" (token by token among the admissible actions' ids) or "choice" (softmax over whole
     admissible actions). The last two fall back to free text where the environment lists no actions."""
+
+
+class PolicyFault(EnvironmentFault):
+    """The model's server failed: the episodes that waited for it are void and are tried again."""
 
 
 @runtime_checkable

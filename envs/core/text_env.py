@@ -96,6 +96,9 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)  # of one step
     stochastic: ClassVar[bool] = False
     """Whether transitions draw from `np_random` after the task is chosen."""
+    waits: ClassVar[bool] = True
+    """Whether a step may wait (files, processes, servers): the harness then gives the instance a thread of its own,
+    and can abandon a step that never returns. Pure computations say False and are stepped inline, which is faster."""
 
     def __init__(self, tasks: TaskSet, *, max_steps: int | None = None, render_mode: str | None = None) -> None:
         if render_mode not in (None, "ansi"):

@@ -1,0 +1,86 @@
+"""Context builders that keep messages: the whole history, or a window of it with the task always in view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ..records import Call, Message
+
+
+class ContextBuilder(Protocol):
+    """Turns one episode's history into the messages of the next call. One instance serves one episode."""
+
+    def start(self, observation: str, info: Mapping[str, Any]) -> None:
+        """The episode begins."""
+        ...
+
+    def record(self, call: Call, action: str, observation: str, info: Mapping[str, Any]) -> None:
+        """A turn was played."""
+        ...
+
+    def render(self) -> tuple[Message, ...]:
+        """The messages of the next call."""
+        ...
+
+
+MakeContext = Callable[[], ContextBuilder]
+
+
+class FullHistory:
+    """Everything that was said, in order. The prompt only grows, so caches and training sequences share it.
+
+    Args:
+        system: a system message put first, or None.
+        list_actions: add the admissible actions to every observation (longer prompts; for policies that write text).
+    """
+
+    def __init__(self, system: str | None = None, *, list_actions: bool = False) -> None:
+        self.system = system
+        self.list_actions = list_actions
+        self.head: tuple[Message, ...] = ()
+        self.pairs: list[tuple[Message, Message]] = []
+
+    def start(self, observation: str, info: Mapping[str, Any]) -> None:
+        """Keep the task: the first observation, with the instruction in front unless it is already part of it."""
+        instruction = info.get("instruction") or ""
+        if instruction and instruction not in observation:
+            observation = f"{instruction}\n\n{observation}"
+        head = [Message("system", self.system)] if self.system else []
+        self.head = (*head, Message("user", self._show(observation, info)))
+        self.pairs = []
+
+    def record(self, call: Call, action: str, observation: str, info: Mapping[str, Any]) -> None:
+        """Keep the completion (by its call, so that its tokens are used verbatim) and what followed."""
+        self.pairs.append((Message("assistant", call.text, call.id), Message("user", self._show(observation, info))))
+
+    def render(self) -> tuple[Message, ...]:
+        """Task, then all turns."""
+        return (*self.head, *(message for pair in self.pairs for message in pair))
+
+    def _show(self, observation: str, info: Mapping[str, Any]) -> str:
+        admissible = info.get("admissible")
+        if self.list_actions and admissible:
+            return f"{observation}\n\nActions: {'; '.join(admissible)}"
+        return observation
+
+
+class Window(FullHistory):
+    """The task and the last `turns` turns. Older turns are dropped, so each call starts a new branch once it slides.
+
+    Args:
+        turns: how many past turns are shown; 0 shows the task and the latest observation only.
+        system: as in `FullHistory`.
+        list_actions: as in `FullHistory`.
+    """
+
+    def __init__(self, turns: int, system: str | None = None, *, list_actions: bool = False) -> None:
+        super().__init__(system, list_actions=list_actions)
+        self.turns = turns
+
+    def render(self) -> tuple[Message, ...]:
+        """Task, then the window. With 0 turns the latest observation follows the task directly."""
+        if self.turns == 0 and self.pairs:
+            return (*self.head, self.pairs[-1][1])
+        kept = self.pairs[-self.turns :] if self.turns else []
+        return (*self.head, *(message for pair in kept for message in pair))

@@ -1,0 +1,331 @@
+"""The only agent <-> environment loop: many episodes at once, generation batched over those that are ready.
+
+Environments that wait run in threads of their own, pure ones inline. A fault of the infrastructure voids the try and
+the episode is played again; after `Limits.tries` the member stays in its group, marked void, so that groups keep their
+size. Every finished trajectory is handed to `on_trajectory` at once: an interruption loses none of them.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..envs.core.errors import EnvironmentFault
+from ..envs.core.registry import find, make
+from ..envs.core.tasks import Task
+from ..envs.core.text_env import TextEnv
+from .context import ContextBuilder, FullHistory, MakeContext
+from .policy import Policy, Sampling
+from .records import Call, Context, Group, StopReason, Trajectory, Turn
+from .slots import Job, Slot
+
+GRACE = 0.005  # seconds that ready episodes wait for others, so that batches are full without waiting for stragglers
+
+
+@dataclass(frozen=True)
+class EnvMaker:
+    """Makes instances of one environment: an id and constructor arguments. Picklable."""
+
+    env_id: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self) -> TextEnv:
+        """A new instance, without Gymnasium's wrappers."""
+        return make(self.env_id, **self.kwargs)
+
+    @property
+    def waits(self) -> bool:
+        """Whether instances want a thread each."""
+        return find(self.env_id).load().waits
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the loop allows."""
+
+    concurrency: int = 64
+    """Live episodes at once."""
+    turn_seconds: float = 120.0
+    """A reset or step that takes longer is a fault (enforced where environments run in threads)."""
+    episode_seconds: float | None = None
+    """An episode that lasts longer is ended with `StopReason.DEADLINE` and counts as it stands."""
+    tries: int = 3
+    """Tries per episode before it is given up as void."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """How episodes are played: everything but the policy and the tasks."""
+
+    env: EnvMaker
+    sampling: Sampling = field(default_factory=Sampling)
+    context: MakeContext = FullHistory
+    """Makes one context builder per episode."""
+    parse: Callable[[Call], str] | None = None
+    """Completion to action (`harness/codec.py`), None takes the completion's text as it is."""
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass
+class _Episode:
+    """One try at one member of a group."""
+
+    group: int
+    member: int
+    task: Task
+    mode: str
+    seed: int
+    attempt: int = 1
+    session: str = ""
+    builder: ContextBuilder = field(default_factory=FullHistory)
+    observation: str = ""
+    info: dict[str, Any] = field(default_factory=dict)
+    first: tuple[str, dict[str, Any]] = ("", {})
+    turns: list[Turn] = field(default_factory=list)
+    call: Call | None = None
+    action: str = ""
+    began: float = 0.0
+
+    def seed_for(self, *path: int) -> int:
+        """A 63-bit seed for one use within the episode, independent of every other use."""
+        return int(np.random.SeedSequence((self.seed, self.attempt, *path)).generate_state(1, np.uint64)[0] >> 1)
+
+
+def play(
+    policy: Policy,
+    tasks: Iterable[Task],
+    rollout: Rollout,
+    *,
+    seed: int = 0,
+    on_trajectory: Callable[[Trajectory], None] | None = None,
+) -> list[Trajectory]:
+    """One episode per task, in the tasks' order."""
+    groups = play_groups(
+        policy, [(task, 1, "explore") for task in tasks], rollout, seed=seed, on_trajectory=on_trajectory
+    )
+    return [group.members[0] for group in groups]
+
+
+def play_groups(
+    policy: Policy,
+    requests: Sequence[tuple[Task, int, str]],
+    rollout: Rollout,
+    *,
+    seed: int = 0,
+    on_trajectory: Callable[[Trajectory], None] | None = None,
+) -> list[Group]:
+    """Roll out groups: for each request (task, n, mode), `n` episodes of the task.
+
+    Args:
+        policy: answers the calls; a privileged one (with `attach`) is handed each episode's environment.
+        requests: what to play.
+        rollout: how to play it.
+        seed: together with a group's and a member's number it decides everything random in an episode.
+        on_trajectory: called with each trajectory as it finishes (also with void ones).
+
+    Returns:
+        One group per request, members in order. Members whose every try failed are present and void.
+
+    Raises:
+        Exception: a bug in an environment or policy, unchanged, after everything was closed. Faults are not raised.
+    """
+    return _Loop(policy, requests, rollout, seed, on_trajectory).run()
+
+
+class _Loop:
+    def __init__(
+        self,
+        policy: Policy,
+        requests: Sequence[tuple[Task, int, str]],
+        rollout: Rollout,
+        seed: int,
+        on_trajectory: Callable[[Trajectory], None] | None,
+    ) -> None:
+        self.policy, self.rollout, self.on_trajectory = policy, rollout, on_trajectory
+        self.limits = rollout.limits
+        self.groups = [Group(task, [], getattr(policy, "version", 0), mode) for task, _, mode in requests]
+        self.finished: list[dict[int, Trajectory]] = [{} for _ in requests]
+        self.pending = deque(
+            _Episode(g, m, task, mode, int(np.random.SeedSequence((seed, g, m)).generate_state(1, np.uint64)[0] >> 1))
+            for g, (task, n, mode) in enumerate(requests)
+            for m in range(n)
+        )
+        self.done: deque[Job] | queue.SimpleQueue[Job] = queue.SimpleQueue() if rollout.env.waits else deque()
+        size = min(self.limits.concurrency, len(self.pending))
+        self.free = [Slot(rollout.env, self.done) for _ in range(size)]
+        self.slots = list(self.free)
+        self.playing: dict[int, _Episode] = {}  # by id(slot)
+        self.ready: list[Slot] = []  # have an observation and wait for a call
+
+    def run(self) -> list[Group]:
+        try:
+            while self.pending or self.playing:
+                while self.free and self.pending:
+                    self._begin(self.free.pop(), self.pending.popleft())
+                self._collect()
+                if self.ready:
+                    self._generate()
+        finally:
+            self.policy.forget([episode.session for episode in self.playing.values()])
+            for slot in self.slots:
+                slot.close()
+        for group, members in zip(self.groups, self.finished):
+            group.members = [members[m] for m in sorted(members)]
+        return self.groups
+
+    def _begin(self, slot: Slot, episode: _Episode) -> None:
+        self.playing[id(slot)] = episode
+        episode.session = f"{episode.task.id}~{episode.seed:016x}.{episode.attempt}"
+        episode.began = time.monotonic()
+        episode.turns, episode.call, episode.builder = [], None, self.rollout.context()
+        options, seed = {"task": episode.task.id}, episode.seed_for(0) % 2**31
+        slot.submit(lambda env: env.reset(seed=seed, options=options))
+
+    def _collect(self) -> None:
+        """Take in finished jobs: all there are, waiting for the first one only while nothing is ready."""
+        busy = len(self.playing) - len(self.ready)
+        until = time.monotonic() + (GRACE if self.ready else 0.2)
+        while busy:
+            try:
+                if isinstance(self.done, deque):
+                    job = self.done.popleft()
+                else:
+                    job = self.done.get(timeout=max(0.0, until - time.monotonic()))
+            except (queue.Empty, IndexError):
+                break
+            if job.abandoned:
+                continue
+            busy -= 1
+            self._take(job)
+            if self.ready and busy:
+                until = min(until, time.monotonic() + GRACE)
+        self._give_up_on_hung()
+
+    def _take(self, job: Job) -> None:
+        slot, episode = job.slot, self.playing[id(job.slot)]
+        slot.job = None
+        if isinstance(job.error, EnvironmentFault):
+            self._fault(slot, f"{type(job.error).__name__}: {job.error}")
+        elif job.error is not None:
+            raise job.error
+        elif episode.call is None:
+            episode.observation, episode.info = job.result
+            episode.first = job.result
+            episode.builder.start(*job.result)
+            if slot.env is not None and hasattr(self.policy, "attach"):
+                self.policy.attach(episode.session, slot.env)  # pyright: ignore[reportAttributeAccessIssue]
+            self.ready.append(slot)
+        else:
+            self._turn(slot, episode, job)
+
+    def _turn(self, slot: Slot, episode: _Episode, job: Job) -> None:
+        observation, reward, terminated, truncated, info = job.result
+        call, key = episode.call, episode.info
+        assert call is not None
+        episode.turns.append(
+            Turn(call, episode.action, observation, reward, info, key["state_key"], key["obs_key"], job.seconds)
+        )
+        episode.builder.record(call, episode.action, observation, info)
+        episode.observation, episode.info = observation, info
+        late = (
+            self.limits.episode_seconds is not None and time.monotonic() - episode.began > self.limits.episode_seconds
+        )
+        if terminated:
+            self._finish(slot, StopReason.TERMINATED)
+        elif truncated:
+            self._finish(slot, StopReason.STEP_LIMIT)
+        elif late:
+            self._finish(slot, StopReason.DEADLINE)
+        else:
+            self.ready.append(slot)
+
+    def _generate(self) -> None:
+        slots, self.ready = self.ready, []
+        slots.sort(key=lambda slot: (self.playing[id(slot)].group, self.playing[id(slot)].member))
+        episodes = [self.playing[id(slot)] for slot in slots]
+        contexts = [self._context(episode) for episode in episodes]
+        seeds = [episode.seed_for(1, len(episode.turns)) for episode in episodes]
+        try:
+            calls = self.policy.generate(contexts, self.rollout.sampling, seeds)
+        except EnvironmentFault as fault:
+            for slot in slots:
+                self._fault(slot, f"{type(fault).__name__}: {fault}")
+            return
+        for slot, episode, call in zip(slots, episodes, calls, strict=True):
+            if call.finish == "context":
+                self._finish(slot, StopReason.CONTEXT)
+                continue
+            action = self.rollout.parse(call) if self.rollout.parse else call.text
+            episode.call, episode.action = call, action
+            slot.submit(lambda env, action=action: env.step(action))
+
+    def _context(self, episode: _Episode) -> Context:
+        return Context(
+            messages=episode.builder.render(),
+            admissible=episode.info["admissible"],
+            session=episode.session,
+            state_key=episode.info["state_key"],
+            obs_key=episode.info["obs_key"],
+        )
+
+    def _give_up_on_hung(self) -> None:
+        now = time.monotonic()
+        for slot in self.slots:
+            if slot.job is not None and now - slot.job.started > self.limits.turn_seconds:
+                self._fault(slot, f"no answer from the environment within {self.limits.turn_seconds} s", hung=True)
+
+    def _fault(self, slot: Slot, error: str, *, hung: bool = False) -> None:
+        if hung:
+            slot.abandon()
+        else:
+            slot.close()
+        episode = self.playing[id(slot)]
+        if episode.attempt >= self.limits.tries:
+            self._finish(slot, StopReason.FAULT, error)
+            return
+        self._release(slot)
+        episode.attempt += 1
+        self.pending.appendleft(episode)
+
+    def _release(self, slot: Slot) -> _Episode:
+        episode = self.playing.pop(id(slot))
+        self.policy.forget([episode.session])
+        self.free.append(slot)
+        return episode
+
+    def _finish(self, slot: Slot, stop: StopReason, error: str | None = None) -> None:
+        episode = self.playing[id(slot)]
+        metrics: dict[str, float] = {}
+        truncated = stop not in (StopReason.TERMINATED, StopReason.FAULT)
+        if truncated and episode.turns and episode.turns[-1].call.value is not None:
+            metrics["bootstrap_value"] = self._value(episode)
+        self._release(slot)
+        trajectory = Trajectory(
+            id=f"{episode.task.id}~{episode.seed:016x}",
+            env_id=self.rollout.env.env_id,
+            task=episode.task,
+            first_observation=episode.first[0],
+            first_info=episode.first[1],
+            turns=episode.turns,
+            stop=stop,
+            seed=episode.seed,
+            mode=episode.mode,
+            metrics=metrics,
+            error=error,
+            tries=episode.attempt,
+        )
+        self.finished[episode.group][episode.member] = trajectory
+        if self.on_trajectory:
+            self.on_trajectory(trajectory)
+
+    def _value(self, episode: _Episode) -> float:
+        """The critic's value of the state in which the episode was cut off: what GAE bootstraps from."""
+        sampling = Sampling(max_tokens=1)
+        call = self.policy.generate([self._context(episode)], sampling, [episode.seed_for(2)])[0]
+        return float(call.value or 0.0)
