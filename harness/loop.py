@@ -12,9 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
-
-import numpy as np
 
 from ..envs.core.errors import EnvironmentFault
 from ..envs.core.registry import find, make
@@ -94,7 +93,7 @@ class _Episode:
 
     def seed_for(self, *path: int) -> int:
         """A 63-bit seed for one use within the episode, independent of every other use."""
-        return int(np.random.SeedSequence((self.seed, self.attempt, *path)).generate_state(1, np.uint64)[0] >> 1)
+        return derive_seed(self.seed, self.attempt, *path)
 
 
 def play(
@@ -138,6 +137,11 @@ def play_groups(
     return _Loop(policy, requests, rollout, seed, on_trajectory).run()
 
 
+def derive_seed(*path: int) -> int:
+    """A 63-bit seed from a path of numbers: the same in every process, unrelated for different paths."""
+    return int.from_bytes(blake2b(repr(path).encode(), digest_size=8).digest(), "little") >> 1
+
+
 class _Loop:
     def __init__(
         self,
@@ -152,7 +156,7 @@ class _Loop:
         self.groups = [Group(task, [], getattr(policy, "version", 0), mode) for task, _, mode in requests]
         self.finished: list[dict[int, Trajectory]] = [{} for _ in requests]
         self.pending = deque(
-            _Episode(g, m, task, mode, int(np.random.SeedSequence((seed, g, m)).generate_state(1, np.uint64)[0] >> 1))
+            _Episode(g, m, task, mode, derive_seed(seed, g, m))
             for g, (task, n, mode) in enumerate(requests)
             for m in range(n)
         )

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..envs.core.tasks import Task, TaskSet
-from ..harness.loop import Rollout, play, play_groups
+from ..harness.loop import Rollout, derive_seed, play, play_groups
 from ..harness.policy import Sampling
 from ..harness.records import Group, Trajectory
 from ..harness.summary import summarise
@@ -130,7 +130,7 @@ def train(
                 on_trajectory(trajectory)
 
         requests = [(request.task, request.n, request.mode) for request in sampler.plan(step)]
-        seed = int(np.random.SeedSequence((schedule.seed, step, 1)).generate_state(1)[0])
+        seed = derive_seed(schedule.seed, step)
         groups = play_groups(policy, requests, rollout, seed=seed, on_trajectory=record)
         played = time.perf_counter()
         metrics = {f"rollout/{name}": value for name, value in describe(groups).items()}
