@@ -118,7 +118,7 @@ def _as_text(call: Call) -> Call:
     )
 
 
-# -- which logits are needed, and what for ------------------------------------------------------------------------------
+# -- which logits are needed, and what for ---------------------------------------------------------------------------
 
 
 class _Plan:
@@ -229,7 +229,7 @@ def _check_allowed(call: Call) -> None:
             raise ValueError(f"call {call.id!r} has the id {token}, which is not among the {len(among)} allowed there")
 
 
-# -- from logits to units -----------------------------------------------------------------------------------------------
+# -- from logits to units --------------------------------------------------------------------------------------------
 
 
 def _free(logits: torch.Tensor, units: _Free, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -275,7 +275,7 @@ def _column(values: np.ndarray, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(values).to(device).unsqueeze(1)
 
 
-# -- the forward pass ---------------------------------------------------------------------------------------------------
+# -- the forward pass ------------------------------------------------------------------------------------------------
 
 
 def _takes_tree_masks(model: torch.nn.Module) -> bool:
