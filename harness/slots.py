@@ -57,7 +57,7 @@ class Slot:
             assert self._inbox is not None
             self._inbox.put(None)
             self._thread.join(wait)
-            self._thread = self._inbox = None
+            self._thread = self._inbox = self.env = None
 
     def abandon(self) -> None:
         """Give up on a job that does not return: its thread keeps the environment, this slot starts afresh."""

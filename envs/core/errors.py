@@ -1,10 +1,10 @@
-"""Errors by whose fault they are: the user's, the infrastructure's. The agent's own mistakes are observations, never exceptions."""
+"""Errors by whose fault they are: the user's or the infrastructure's. An agent's mistakes are observations instead."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """A mistake of the person at the keyboard; the message is one line that names the fix. Base of the classes below."""
+    """A mistake of the person at the keyboard; the message is one line that names the fix."""
 
     def __str__(self) -> str:  # KeyError would print its argument's repr
         return str(self.args[0]) if self.args else self.__class__.__name__
@@ -30,4 +30,4 @@ class InvalidArgument(UserError, ValueError):
 
 
 class EnvironmentFault(Exception):
-    """The infrastructure broke (a crashed sandbox, a lost server): the episode is void and is tried again, never scored."""
+    """The infrastructure broke (a crashed sandbox, a lost server): the episode is void, tried again and never scored."""

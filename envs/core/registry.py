@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnasium.envs import registration as _gym
@@ -14,6 +15,7 @@ from .errors import InvalidArgument
 if TYPE_CHECKING:
     from .text_env import TextEnv
 
+FOLDER = Path(__file__).parent.parent
 ROOT = __name__.rsplit(".", 2)[0]  # "sandlot.envs"
 
 
@@ -24,17 +26,23 @@ class Registration:
     id: str
     """"sandlot/Name-vN"; a change of behaviour is a new N."""
     entry_point: str
-    """"family.module:Class", below `sandlot.envs`."""
+    """"module:Class"; a module below `sandlot.envs` is written from there ("toys.corridor:Corridor")."""
     max_episode_steps: int
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     family: str = ""
     extra: str | None = None
     """The optional-dependency group that the environment needs, or None."""
 
+    @property
+    def target(self) -> str:
+        """The entry point with the module's full name."""
+        head = self.entry_point.split(":")[0].split(".")[0]
+        return f"{ROOT}.{self.entry_point}" if (FOLDER / head).is_dir() else self.entry_point
+
     def load(self) -> type[TextEnv]:
         """The environment's class."""
-        module, name = self.entry_point.split(":")
-        return getattr(importlib.import_module(f"{ROOT}.{module}"), name)
+        module, name = self.target.split(":")
+        return getattr(importlib.import_module(module), name)
 
 
 REGISTRY: dict[str, Registration] = {}
@@ -49,7 +57,7 @@ def register(**kwargs: Any) -> None:
     if entry.id not in _gym.registry:
         _gym.register(
             id=entry.id,
-            entry_point=f"{ROOT}.{entry.entry_point}",
+            entry_point=entry.target,
             max_episode_steps=entry.max_episode_steps,
             kwargs=dict(entry.kwargs),
         )

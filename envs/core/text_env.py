@@ -76,9 +76,9 @@ def text_key(*parts: str | bytes) -> str:
 class TextEnv(gymnasium.Env[str, str], ABC):
     """A Gymnasium environment whose observations and actions are text.
 
-    A family writes `_reset`, `_step`, `_state`, `_save`, `_load`, `_success` and `oracle`, and whatever else it has; this
-    class keeps the rest of the contract: task choice, `info`, keys, hostile or late actions, length limits,
-    the optional step limit and snapshots.
+    A family writes `_reset`, `_step`, `_state`, `_save`, `_load`, `_success` and `oracle`, and whatever else it has;
+    this class keeps the rest of the contract: task choice, `info`, keys, hostile or late actions, length limits, the
+    optional step limit and snapshots.
 
     Determinism: the same version, task, seed and actions give the same observations, rewards and keys in any
     process. Environments with `stochastic = False` do not even look at the seed once the task is chosen.
