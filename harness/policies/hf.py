@@ -1,0 +1,700 @@
+"""`HFPolicy`: a causal language model of Hugging Face transformers as a policy that plays, evaluates and is trained.
+
+Generation is batched over sessions and keeps their keys and values across turns (`kv.py`): a turn costs its new tokens.
+The recorded log-probabilities are those of the training forward pass (`evaluation.py`) up to float rounding, so
+trainers use them as they are. Control tokens other than the stop token have no probability in either.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ...envs.core.errors import InvalidArgument, MissingData, MissingExtra
+from ..policy import Sampling
+from ..records import Call, Context
+from .chat import ChatFormat
+from .kv import RowCache
+from .trie import Node, Trie
+
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
+
+NEVER = -1e4  # logit of control tokens: probability 0, and finite, so that entropies and gradients stay so
+PREFILL_TOKENS = 16_384  # per forward pass
+SCORE_LOGITS = 1 << 25  # (rows x nodes x vocabulary) per forward pass of choice decoding
+
+
+@dataclass(slots=True)
+class _Session:
+    """What is kept between the turns of one (session, role)."""
+
+    row: int = -1
+    ids: list[int] = field(default_factory=list)  # the tokens whose keys and values are in the cache
+    version: int = -1
+    calls: int = 0
+    recorded: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Job:
+    """One context on its way to a call."""
+
+    context: Context
+    session: _Session
+    prompt: list[int]
+    random: np.random.Generator
+    trie: Trie | None = None
+    node: Node | None = None
+    room: int = 0  # tokens that may still be sampled
+    pending: list[int] = field(default_factory=list)  # to be fed before the next token can be sampled
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    allowed: list[tuple[int, ...]] = field(default_factory=list)
+    choice: int = -1
+    value: float | None = None
+    finish: str = ""
+
+
+class HFPolicy:
+    """A language model that answers contexts.
+
+    Args:
+        model: a causal LM with full attention in every layer; it is moved to `device` and switched to `eval`.
+        format: the chat format, or a tokenizer with control tokens that `ChatFormat.of` knows.
+        critic: add a value head (linear, zero at first) on the last hidden state of the prompt's last token.
+        max_context: tokens of prompt and completion together; None takes the model's own limit.
+        device: None is the GPU if there is one.
+        batch_size: contexts per forward pass; larger calls are cut up.
+        name: what reports call the policy.
+
+    Weights stay in their own precision; on a GPU, float32 models compute in bfloat16 (autocast).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        format: ChatFormat | Any,
+        *,
+        critic: bool = False,
+        max_context: int | None = None,
+        device: str | torch.device | None = None,
+        batch_size: int = 128,
+        name: str = "hf",
+    ) -> None:
+        _require_full_attention(model.config)
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.model = model.to(self.device).eval()
+        self.format = format if isinstance(format, ChatFormat) else ChatFormat.of(format)
+        limit = int(getattr(model.config, "max_position_embeddings", None) or 1 << 20)
+        self.max_context = min(max_context or limit, limit)
+        self.batch_size = batch_size
+        self.name = name
+        self.version = 0
+        self.value_head: torch.nn.Linear | None = None
+        if critic:
+            self.value_head = torch.nn.Linear(model.config.hidden_size, 1).to(self.device)
+            torch.nn.init.zeros_(self.value_head.weight)
+            torch.nn.init.zeros_(self.value_head.bias)
+        self._sessions: dict[tuple[str, str], _Session] = {}
+        self._recorded: dict[str, tuple[int, ...]] = {}
+        self._rows: list[_Session] = []
+        self._cache = RowCache()
+        self._anonymous = 0
+        inner = model.get_base_model() if hasattr(model, "peft_config") else model
+        parameters = inspect.signature(type(inner).forward).parameters
+        self._cache_argument = "cache" if "cache" in parameters else "past_key_values"
+        self._make_trie = lru_cache(maxsize=4096)(lambda actions: Trie(actions, self.format.encode, self.format.stop))
+
+    # -- playing ------------------------------------------------------------------------------------------------------
+
+    def generate(self, contexts: Sequence[Context], sampling: Sampling, seeds: Sequence[int]) -> list[Call]:
+        """One call per context, in order; a context that does not fit gets an empty call with `finish="context"`.
+
+        `max_tokens` limits free text only: constrained completions end where their action ends. `top_p` narrows free
+        text; the recorded log-probabilities leave it aside, as evaluation does. Temperature 0 takes the most likely
+        and records log-probabilities at temperature 1.
+        """
+        if sampling.decode not in ("free", "trie", "choice"):
+            raise InvalidArgument(f"decode is 'free', 'trie' or 'choice', not {sampling.decode!r}")
+        calls: list[Call] = []
+        training = self.model.training
+        self.model.eval()
+        try:
+            with torch.inference_mode(), self._masked(), self._autocast():
+                for start in range(0, len(contexts), self.batch_size):
+                    stop = start + self.batch_size
+                    calls += self._batch(contexts[start:stop], sampling, seeds[start:stop])
+        finally:
+            self.model.train(training)
+        return calls
+
+    def forget(self, sessions: Sequence[str]) -> None:
+        """Drop what is kept for these sessions; their rows go to the next ones."""
+        ended = set(sessions)
+        for key in [key for key in self._sessions if key[0] in ended]:
+            self._drop(self._sessions.pop(key))
+
+    def reset_cache(self) -> None:
+        """Forget all keys and values (not the recorded ids): the weights changed, or memory is wanted."""
+        for session in self._rows:
+            session.ids, session.row = [], -1
+        self._rows, self._cache = [], RowCache()
+
+    def _batch(self, contexts: Sequence[Context], sampling: Sampling, seeds: Sequence[int]) -> list[Call]:
+        taken: set[int] = set()
+        temporary: list[_Session] = []
+        jobs: list[_Job] = []
+        for context, seed in zip(contexts, seeds, strict=True):
+            session = (
+                self._sessions.setdefault((context.session, context.role), _Session()) if context.session else None
+            )
+            if session is None or id(session) in taken:
+                session = _Session()
+                temporary.append(session)
+            taken.add(id(session))
+            jobs.append(self._job(context, session, sampling, seed))
+        fitting = [job for job in jobs if not job.finish]
+        if fitting:
+            self._arrange([job.session for job in fitting], max(self._columns(job) for job in fitting))
+            fitting.sort(key=lambda job: job.session.row)
+            logits = self._prefill(fitting)
+            chosen = [index for index, job in enumerate(fitting) if job.trie and sampling.decode == "choice"]
+            if chosen:
+                self._choose([fitting[index] for index in chosen], logits[chosen], sampling)
+            sampled = [index for index in range(len(fitting)) if not fitting[index].finish]
+            if sampled:
+                self._sample([fitting[index] for index in sampled], logits[sampled], sampling)
+        calls = [self._call(job, sampling) for job in jobs]
+        for session in temporary:
+            session.recorded = []
+            self._drop(session)
+        return calls
+
+    def _job(self, context: Context, session: _Session, sampling: Sampling, seed: int) -> _Job:
+        prompt = self.format.prompt(context.messages, self._recorded)
+        job = _Job(context, session, prompt, np.random.Generator(np.random.PCG64(seed)))
+        if context.admissible and sampling.decode != "free":
+            job.trie = self._make_trie(context.admissible)
+            job.node = job.trie.root
+        room = self.max_context - len(prompt)
+        needed = job.trie.depth if job.trie else 1
+        job.room = job.trie.depth if job.trie else min(sampling.max_tokens, room)
+        if room < needed:
+            job.finish = "context"
+            return job
+        if session.version != self.version:
+            session.ids, session.version = [], self.version
+        # the last prompt token is always fed: its logits are wanted
+        kept = min(_common_prefix(session.ids, prompt), len(prompt) - 1)
+        del session.ids[kept:]
+        job.pending = prompt[kept:]
+        return job
+
+    def _columns(self, job: _Job) -> int:
+        extra = max(job.room, len(job.trie.tree.tokens)) if job.trie else job.room
+        return len(job.prompt) + extra
+
+    def _arrange(self, wanted: Sequence[_Session], columns: int) -> None:
+        """Give every session a row, the wanted ones the first rows: a batch is then a view of the cache."""
+        for session in wanted:
+            if session.row < 0:
+                session.row = len(self._rows)
+                self._rows.append(session)
+        self._cache.reserve(len(self._rows), columns)
+        free = (
+            [row for row in range(len(wanted)) if not any(self._rows[row] is session for session in wanted)]
+            if (any(session.row >= len(wanted) for session in wanted))
+            else []
+        )
+        for session in wanted:
+            if session.row >= len(wanted):
+                self._swap(session.row, free.pop())
+
+    def _swap(self, a: int, b: int) -> None:
+        first, second = self._rows[a], self._rows[b]
+        self._cache.swap(a, b, max(len(first.ids), len(second.ids)))
+        self._rows[a], self._rows[b] = second, first
+        first.row, second.row = b, a
+
+    def _drop(self, session: _Session) -> None:
+        for call in session.recorded:
+            self._recorded.pop(call, None)
+        if session.row >= 0:
+            with torch.inference_mode():
+                last = len(self._rows) - 1
+                if session.row != last:
+                    session.ids = []
+                    self._swap(session.row, last)
+            self._rows.pop()
+            session.row = -1
+
+    # -- forward passes -----------------------------------------------------------------------------------------------
+
+    def _prefill(self, jobs: Sequence[_Job]) -> torch.Tensor:
+        """Feed what is new of every prompt, similar lengths together; (jobs, V) logits after it."""
+        order = sorted(range(len(jobs)), key=lambda index: -len(jobs[index].pending))
+        groups: list[list[int]] = []
+        for index in order:
+            widest = len(jobs[groups[-1][0]].pending) if groups else 0
+            length = len(jobs[index].pending)
+            if groups and (length * 2 >= widest or widest <= 64) and (len(groups[-1]) + 1) * widest <= PREFILL_TOKENS:
+                groups[-1].append(index)
+            else:
+                groups.append([index])
+        logits: torch.Tensor | None = None
+        for group in groups:
+            group.sort()
+            out = self._feed([jobs[index] for index in group], first=True)
+            if len(groups) == 1:
+                return out
+            if logits is None:
+                logits = out.new_empty(len(jobs), out.shape[1])
+            logits[group] = out
+        assert logits is not None
+        return logits
+
+    def _feed(self, jobs: Sequence[_Job], *, first: bool = False) -> torch.Tensor:
+        """Feed the jobs' pending tokens (rows rising); (jobs, V) logits after the last of each.
+
+        Chunks are padded on the left, so that the last query of every row is real. Padding writes to the cache's last
+        column, which nothing reads, and attends to column 0.
+        """
+        width = max(len(job.pending) for job in jobs)
+        ids = np.zeros((len(jobs), width), dtype=np.int64)
+        positions = np.full((len(jobs), width), -1, dtype=np.int64)
+        for index, job in enumerate(jobs):
+            done, new = len(job.session.ids), len(job.pending)
+            if new:
+                ids[index, width - new :] = job.pending
+                positions[index, width - new :] = np.arange(done, done + new)
+        length = int(positions.max()) + 1
+        mask = np.arange(length) <= np.maximum(positions, 0)[:, :, None]
+        output = self._forward(jobs, ids, positions, np.maximum(positions, 0), mask, length, keep=1, hidden=first)
+        for job in jobs:
+            job.session.ids += job.pending
+            job.pending = []
+        if first and self.value_head is not None:
+            values = self.value_head(output.hidden_states[-1][:, -1].to(self.value_head.weight.dtype))
+            for job, value in zip(jobs, values[:, 0].float().tolist()):
+                job.value = value
+        return output.logits[:, -1].float()
+
+    def _forward(
+        self,
+        jobs: Sequence[_Job],
+        ids: np.ndarray,
+        columns: np.ndarray,
+        positions: np.ndarray,
+        mask: np.ndarray,
+        length: int,
+        *,
+        keep: int,
+        hidden: bool = False,
+    ) -> Any:
+        """One pass over `ids` (n, Q); `columns` -1 is padding, `mask` (n, Q, length) says what each token sees."""
+        rows: Any = [job.session.row for job in jobs]
+        contiguous = rows[-1] - rows[0] + 1 == len(rows)
+        rows = slice(rows[0], rows[-1] + 1) if contiguous else torch.tensor(rows, device=self.device)
+        at = torch.from_numpy(np.where(columns < 0, self._cache.columns - 1, columns)).to(self.device)
+        self._cache.aim(rows, at, length)
+        return self.model(
+            input_ids=torch.from_numpy(ids).to(self.device),
+            attention_mask=torch.from_numpy(mask[:, None]).to(self.device),
+            position_ids=torch.from_numpy(positions).to(self.device),
+            use_cache=True,
+            logits_to_keep=keep,
+            output_hidden_states=hidden and self.value_head is not None,
+            **{self._cache_argument: self._cache},
+        )
+
+    # -- sampling -----------------------------------------------------------------------------------------------------
+
+    def _sample(self, jobs: list[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
+        """Sample token by token until every job is done; done rows drop out as the batch shrinks."""
+        while True:
+            free = [index for index, job in enumerate(jobs) if job.trie is None]
+            tries = [index for index, job in enumerate(jobs) if job.trie is not None]
+            if free:
+                self._sample_free([jobs[index] for index in free], logits[free] if tries else logits, sampling)
+            if tries:
+                self._sample_trie([jobs[index] for index in tries], logits[tries] if free else logits, sampling)
+            jobs = [job for job in jobs if not job.finish]
+            if not jobs:
+                return
+            logits = self._feed(jobs)
+
+    def _sample_free(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
+        logprobs = torch.log_softmax(logits / (sampling.temperature or 1.0), dim=1)
+        picked = _draw(logprobs, jobs, sampling)
+        taken = logprobs.gather(1, picked[:, None])[:, 0].tolist()
+        for job, token, logprob in zip(jobs, picked.tolist(), taken):
+            job.ids.append(token)
+            job.logprobs.append(logprob)
+            job.pending = [token]
+            job.room -= 1
+            if token == self.format.stop:
+                job.finish = "stop"
+            elif job.room == 0:
+                job.finish = "length"
+
+    def _sample_trie(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
+        """One decision per job, and the tokens before and after it that leave no choice."""
+        open_ = [index for index, job in enumerate(jobs) if not _follow(job)]
+        if not open_:
+            return
+        undecided = [jobs[index] for index in open_]
+        allowed = [job.node.allowed for job in undecided if job.node is not None]
+        width = max(len(among) for among in allowed)
+        among = np.array([[*tokens, *[-1] * (width - len(tokens))] for tokens in allowed], dtype=np.int64)
+        index = torch.from_numpy(np.maximum(among, 0)).to(logits.device)
+        scores = logits[open_].gather(1, index) / (sampling.temperature or 1.0)
+        scores.masked_fill_(torch.from_numpy(among < 0).to(logits.device), -torch.inf)
+        logprobs = torch.log_softmax(scores, dim=1)
+        picked = _draw(logprobs, undecided, replace(sampling, top_p=1.0))
+        taken = logprobs.gather(1, picked[:, None])[:, 0].tolist()
+        for job, column, logprob in zip(undecided, picked.tolist(), taken):
+            _take(job, job.node.allowed[column], logprob)  # pyright: ignore[reportOptionalMemberAccess]
+            _follow(job)
+
+    def _choose(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
+        """Score all admissible actions on the cached prompts, some rows at a time, and draw one per job."""
+        start = 0
+        while start < len(jobs):
+            stop, width = start, 1
+            while stop < len(jobs):
+                width = max(width, len(_tree(jobs[stop]).tokens))
+                if stop > start and (stop + 1 - start) * (width + 1) * logits.shape[1] > SCORE_LOGITS:
+                    break
+                stop += 1
+            self._choose_some(jobs[start:stop], logits[start:stop], sampling)
+            start = stop
+
+    def _choose_some(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
+        trees = [_tree(job) for job in jobs]
+        width = max(len(tree.tokens) for tree in trees)
+        logprobs = torch.log_softmax(logits, dim=1)[:, None]
+        if width:
+            shape = (len(jobs), width)
+            ids, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+            columns = np.full(shape, -1, dtype=np.int64)
+            length = max(len(job.session.ids) + len(tree.tokens) for job, tree in zip(jobs, trees))
+            mask = np.zeros((*shape, length), dtype=bool)
+            mask[:, :, 0] = True
+            for row, (job, tree) in enumerate(zip(jobs, trees)):
+                done, new = len(job.session.ids), len(tree.tokens)
+                ids[row, :new] = tree.tokens
+                positions[row, :new] = done + tree.depth
+                columns[row, :new] = np.arange(done, done + new)
+                mask[row, :new, :done] = True
+                mask[row, :new, done : done + new] = tree.ancestors
+            output = self._forward(jobs, ids, columns, positions, mask, length, keep=0)
+            logprobs = torch.cat([logprobs, torch.log_softmax(output.logits.float(), dim=2)], dim=1)
+        for job, tree, table in zip(jobs, trees, logprobs):
+            edges = table[torch.from_numpy(tree.edge_node), torch.from_numpy(tree.edge_token)]
+            scores = torch.from_numpy(tree.scores(edges.double().cpu().numpy()))[None]
+            among = torch.log_softmax(scores / (sampling.temperature or 1.0), dim=1)
+            job.choice = int(_draw(among, [job], replace(sampling, top_p=1.0))[0])
+            job.logprobs = [float(among[0, job.choice])]
+            job.finish = "choice"
+
+    def _call(self, job: _Job, sampling: Sampling) -> Call:
+        session, context = job.session, job.context
+        if context.session and session.version >= 0 and (context.session, context.role) in self._sessions:
+            owner = self._sessions[context.session, context.role]
+            label = f"{context.session}{'' if context.role == 'actor' else '/' + context.role}"
+            name = f"{label}#{owner.calls}"
+        else:
+            owner, name = session, f"call#{self._anonymous}"
+            self._anonymous += 1
+        owner.calls += 1
+        choices = None
+        if job.choice >= 0 and job.trie is not None:
+            choices = job.trie.candidates
+            job.ids = list(choices[job.choice])
+            text = job.trie.actions[job.choice]
+        elif job.trie is not None and job.node is not None and job.finish != "context":
+            text = job.node.action or ""
+        else:
+            text = self.format.decode(job.ids)
+        ids = tuple(job.ids)
+        if job.finish != "context" and owner is not session or context.session:
+            self._recorded[name] = ids
+            owner.recorded.append(name)
+        length = len(ids) - (bool(ids) and ids[-1] == self.format.stop)
+        return Call(
+            id=name,
+            context=context,
+            text=text,
+            logprobs=np.array(job.logprobs, dtype=np.float32),
+            prompt_ids=tuple(job.prompt),
+            completion_ids=ids,
+            allowed=tuple(job.allowed) if job.trie is not None and choices is None else None,
+            choices=choices,
+            choice=job.choice,
+            spans={"action": ((0, length),)} if ids else {},
+            temperature=sampling.temperature or 1.0,
+            value=job.value,
+            version=self.version,
+            finish=job.finish,
+        )
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def evaluate(self, calls: Sequence[Call]) -> Evaluation:
+        """Log-probabilities, entropies and (with a critic) values of one micro-batch; differentiable under grad mode."""
+        from .evaluation import evaluate
+
+        with self._masked(), self._autocast():
+            return evaluate(self.model, calls, value_head=self.value_head)
+
+    def score(self, calls: Sequence[Call], contexts: Sequence[Context] | None = None) -> list[np.ndarray]:
+        """Per call, the (units,) log-probabilities of its recorded units, under other contexts if given."""
+        from .evaluation import score
+
+        if contexts is not None:
+            calls = [
+                replace(call, context=context, prompt_ids=tuple(self.format.prompt(context.messages, self._recorded)))
+                for call, context in zip(calls, contexts, strict=True)
+            ]
+        with self._masked(), self._autocast():
+            return score(self.model, calls)
+
+    def reference(self) -> HFPolicy | AdapterOff:
+        """The policy as it is now (with LoRA: without its adapters), frozen, to score and evaluate with.
+
+        A full policy is copied; with LoRA the weights are shared and the adapters are switched off for each call.
+        """
+        if hasattr(self.model, "disable_adapter"):
+            return AdapterOff(self)
+        model = deepcopy(self.model).requires_grad_(False)
+        return HFPolicy(model, self.format, max_context=self.max_context, device=self.device, name=f"{self.name}-ref")
+
+    def with_lora(
+        self, r: int = 16, alpha: float = 32.0, targets: str | Sequence[str] = "all-linear", *, seed: int = 0
+    ) -> HFPolicy:
+        """This policy with low-rank adapters as its only trainable weights (the base weights are shared).
+
+        Args:
+            r: rank.
+            alpha: scale; the adapters' product is multiplied by alpha / r.
+            targets: names of the modules that get adapters, or "all-linear" (all but the output layer).
+            seed: of the adapters' initial weights.
+
+        Raises:
+            MissingExtra: peft is not installed.
+        """
+        try:
+            from peft import LoraConfig, get_peft_model
+        except ImportError:
+            raise MissingExtra("peft", "train") from None
+        modules = targets if isinstance(targets, str) else list(targets)
+        config = LoraConfig(r=r, lora_alpha=alpha, target_modules=modules, lora_dropout=0.0, task_type="CAUSAL_LM")  # pyright: ignore[reportArgumentType]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = get_peft_model(self.model, config)
+        return self._with_model(model)
+
+    def trainable_parameters(self) -> list[torch.nn.Parameter]:
+        """The weights that a learner may move, the critic's last."""
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad] + self.value_parameters()
+
+    def value_parameters(self) -> list[torch.nn.Parameter]:
+        """The value head's weights."""
+        return [] if self.value_head is None else list(self.value_head.parameters())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights (only the trainable ones with LoRA), value head and version."""
+        weights = self.model.state_dict()
+        if hasattr(self.model, "peft_config"):
+            kept = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
+            weights = {name: tensor for name, tensor in weights.items() if name in kept}
+        head = None if self.value_head is None else self.value_head.state_dict()
+        return {"model": weights, "value_head": head, "version": self.version}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; cached keys and values are dropped."""
+        partial = hasattr(self.model, "peft_config")
+        missing, unexpected = self.model.load_state_dict(state["model"], strict=not partial)
+        trainable = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
+        if unexpected or trainable & set(missing):
+            raise InvalidArgument("the checkpoint belongs to another model or other adapters")
+        if (state["value_head"] is None) != (self.value_head is None):
+            raise InvalidArgument("the checkpoint and the policy differ in whether they have a critic")
+        if self.value_head is not None:
+            self.value_head.load_state_dict(state["value_head"])
+        self.version = state["version"]
+        self.reset_cache()
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    def save(self, directory: str | Path, *, merge: bool = False) -> None:
+        """Write a directory that transformers (and vLLM) load as it is; `HFPolicy.load` also restores critic and adapters.
+
+        Args:
+            directory: made if absent.
+            merge: fold LoRA adapters into the weights instead of writing them beside the base model.
+        """
+        from safetensors.torch import save_file
+
+        path = Path(directory)
+        path.mkdir(parents=True, exist_ok=True)
+        model = self.model
+        if hasattr(model, "peft_config"):
+            if merge:
+                model = deepcopy(model).merge_and_unload()
+            else:
+                model.save_pretrained(path / "adapter")
+                model = deepcopy(model).unload()
+        model.save_pretrained(path)
+        self.format.tokenizer.save_pretrained(path)
+        if self.value_head is not None:
+            head = {name: tensor.detach().cpu() for name, tensor in self.value_head.state_dict().items()}
+            save_file(head, path / "value_head.safetensors")
+        settings = {"max_context": self.max_context, "version": self.version, "name": self.name}
+        (path / "policy.json").write_text(json.dumps(settings, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, directory: str | Path, *, device: str | torch.device | None = None, **kwargs: Any) -> HFPolicy:
+        """Load what `save` wrote, or any local Hugging Face model directory.
+
+        Raises:
+            MissingData: there is no model in the directory.
+        """
+        from safetensors.torch import load_file
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        path = Path(directory)
+        if not (path / "config.json").is_file():
+            raise MissingData(f"{path} holds no model (config.json is missing)")
+        model: Any = AutoModelForCausalLM.from_pretrained(path, local_files_only=True)
+        if (path / "adapter").is_dir():
+            from peft import PeftModel
+
+            model = PeftModel.from_pretrained(model, path / "adapter", is_trainable=True)
+        head = path / "value_head.safetensors"
+        settings = path / "policy.json"
+        known: dict[str, Any] = json.loads(settings.read_text()) if settings.is_file() else {}
+        version = known.pop("version", 0)
+        policy = cls(
+            model,
+            AutoTokenizer.from_pretrained(path, local_files_only=True),
+            device=device,
+            **{"critic": head.is_file(), **known, **kwargs},
+        )
+        policy.version = version
+        if policy.value_head is not None and head.is_file():
+            policy.value_head.load_state_dict(load_file(head))
+        return policy
+
+    def _with_model(self, model: Any) -> HFPolicy:
+        policy = HFPolicy(
+            model,
+            self.format,
+            max_context=self.max_context,
+            device=self.device,
+            batch_size=self.batch_size,
+            name=self.name,
+        )
+        policy.value_head, policy.version = self.value_head, self.version
+        return policy
+
+    @contextmanager
+    def _masked(self) -> Iterator[None]:
+        """Control tokens, and ids beyond the tokenizer's, get no probability."""
+        head = self.model.get_output_embeddings()
+        never = torch.zeros(self.model.config.vocab_size, dtype=torch.bool, device=self.device)
+        never[self.format.size :] = True
+        never[list(self.format.control)] = True
+        handle = head.register_forward_hook(lambda _module, _args, logits: logits.masked_fill(never, NEVER))
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def _autocast(self) -> Any:
+        if self.device.type != "cuda" or next(self.model.parameters()).dtype != torch.float32:
+            return nullcontext()
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+
+
+class AdapterOff:
+    """A LoRA policy's base model, frozen: the reference of its own training."""
+
+    def __init__(self, policy: HFPolicy) -> None:
+        self.policy = policy
+
+    def score(self, calls: Sequence[Call], contexts: Sequence[Context] | None = None) -> list[np.ndarray]:
+        """As `HFPolicy.score`, without the adapters."""
+        with self.policy.model.disable_adapter():
+            return self.policy.score(calls, contexts)
+
+    def evaluate(self, calls: Sequence[Call]) -> Evaluation:
+        """As `HFPolicy.evaluate`, without the adapters and without gradients."""
+        with torch.no_grad(), self.policy.model.disable_adapter():
+            return self.policy.evaluate(calls)
+
+
+def _take(job: _Job, token: int, logprob: float) -> None:
+    """Go down the trie by one token."""
+    assert job.node is not None
+    job.ids.append(token)
+    job.logprobs.append(logprob)
+    job.allowed.append(job.node.allowed)
+    job.pending.append(token)
+    job.node = job.node.children[token]
+    if job.node.action is not None:
+        job.finish = "stop"
+
+
+def _follow(job: _Job) -> bool:
+    """Take the tokens that are the only allowed ones (log-probability 0); true if that ends the action."""
+    while not job.finish and job.node is not None and len(job.node.allowed) == 1:
+        _take(job, job.node.allowed[0], 0.0)
+    return bool(job.finish)
+
+
+def _tree(job: _Job) -> Any:
+    assert job.trie is not None
+    return job.trie.tree
+
+
+def _draw(logprobs: torch.Tensor, jobs: Sequence[_Job], sampling: Sampling) -> torch.Tensor:
+    """(n,) columns drawn by inverse transform, each row with its own generator; the most likely at temperature 0."""
+    if sampling.temperature == 0:
+        return logprobs.argmax(dim=1)
+    weights = logprobs.double().exp()
+    if sampling.top_p < 1:
+        ordered, order = weights.sort(dim=1, descending=True, stable=True)
+        outside = ordered.cumsum(dim=1) - ordered >= sampling.top_p
+        weights = weights.masked_fill(outside.gather(1, order.argsort(dim=1)), 0.0)
+    edges = weights.cumsum(dim=1)
+    points = torch.tensor([job.random.random() for job in jobs], dtype=torch.float64, device=edges.device)
+    return (edges <= points[:, None] * edges[:, -1:]).sum(dim=1).clamp_(max=edges.shape[1] - 1)
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many leading ids are equal."""
+    length = min(len(a), len(b))
+    if a[:length] == b[:length]:
+        return length
+    return next(index for index in range(length) if a[index] != b[index])
+
+
+def _require_full_attention(config: Any) -> None:
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise InvalidArgument(
+            f"{config.model_type} has layers with {', '.join(sorted(kinds - {'full_attention'}))}; "
+            "HFPolicy needs full attention in every layer (serve such a model with vLLM and use the openai policy)"
+        )
