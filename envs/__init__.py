@@ -3,3 +3,14 @@
 from .core.registry import REGISTRY, find, make, register
 
 __all__ = ["REGISTRY", "find", "make", "register"]
+
+register(id="sandlot/Corridor-v0", entry_point="toys.corridor:Corridor", max_episode_steps=12, family="toys")
+register(id="sandlot/KeyDoor-v0", entry_point="toys.keydoor:KeyDoor", max_episode_steps=20, family="toys")
+register(id="sandlot/Bandit-v0", entry_point="toys.bandit:Bandit", max_episode_steps=4, family="toys")
+register(
+    id="sandlot/ALFWorld-v0",
+    entry_point="alfworld.env:AlfworldEnv",
+    max_episode_steps=50,
+    family="alfworld",
+    extra="alfworld",
+)
