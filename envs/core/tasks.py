@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ class Task:
 
     id: str
     split: str
-    params: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 class TaskSet(ABC):
