@@ -30,4 +30,4 @@ class InvalidArgument(UserError, ValueError):
 
 
 class EnvironmentFault(Exception):
-    """The infrastructure broke (a crashed sandbox, a lost server): the episode is void, tried again and never scored."""
+    """The infrastructure broke (a crashed sandbox, a lost server): the episode is void and is tried again."""
