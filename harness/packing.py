@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -149,7 +150,7 @@ def pack(calls: Sequence[Call], *, forks: bool = True) -> Packing:
     trees: list[_Tree] = []
     placed: dict[int, _Placed] = {}
     for members in sessions.values():
-        members.sort(key=lambda i: (len(calls[i].prompt_ids), calls[i].prompt_ids, calls[i].completion_ids))
+        members.sort(key=lambda i: _order(calls[i]))
         branches = _branches(members, calls)
         built = [_build(branch, calls, forks) for branch in branches]
         if forks and len(branches) > 1:
@@ -200,6 +201,10 @@ def _check(call: Call) -> None:
             raise ValueError(f"call {call.id!r} chose number {call.choice} of {len(call.choices)} candidates")
         if isinstance(call.choices[0], str):
             raise ValueError(f"call {call.id!r} chose among texts: only token-id candidates can be packed")
+
+
+def _order(call: Call) -> tuple[Any, ...]:
+    return len(call.prompt_ids), call.prompt_ids, call.completion_ids, call.choices or ()
 
 
 def _chosen(call: Call) -> tuple[int, ...]:
