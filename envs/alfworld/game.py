@@ -166,9 +166,9 @@ def parse_game(data: Mapping[str, Any]) -> Game:
 def build_game(problem: Problem, instruction: str, answer: str, put_words: str = "to") -> Game:
     """Index a problem as a `Game`. Raises `BadGame` where the goal is none of the six task types'."""
     facts: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for fact in problem.facts:
-        low = [word.lower() for word in fact]
-        facts[low[0]].append(tuple(low[1:]))
+    for line in "\n".join(map(" ".join, problem.facts)).lower().splitlines():
+        predicate, *words = line.split(" ")
+        facts[predicate].append(tuple(words))
     types = {name.lower(): kind for name, kind in problem.types.items()}
     names = _display_names(types)
     location = {receptacle: place for receptacle, place in facts["receptacleatlocation"]}
@@ -177,7 +177,7 @@ def build_game(problem: Problem, instruction: str, answer: str, put_words: str =
     start = next((place for agent, place in facts["atlocation"] if agent in agents), None)
     if start is None:
         raise BadGame("it does not say where the agent starts")
-    kind = {name: _bare(word) for name, word in facts["objecttype"] + facts["receptacletype"]}
+    kind = {name: word.removesuffix("type") for name, word in facts["objecttype"] + facts["receptacletype"]}
 
     def having(predicate: str) -> frozenset[str]:
         return frozenset(args[0] for args in facts[predicate])
@@ -222,7 +222,9 @@ def build_game(problem: Problem, instruction: str, answer: str, put_words: str =
         coolable=having("coolable"),
         toggleable=having("toggleable"),
         sliceable=having("sliceable"),
-        can_contain=frozenset((_bare(outer), _bare(item)) for outer, item in facts["cancontain"]),
+        can_contain=frozenset(
+            (outer.removesuffix("type"), item.removesuffix("type")) for outer, item in facts["cancontain"]
+        ),
         containers={item: tuple(sorted(inner[item])) for item in having("isreceptacleobject")},
         go_commands={f"go to {names[receptacle]}": ("go", receptacle) for receptacle in receptacles},
         start=start,
@@ -255,19 +257,20 @@ def _typed(words: list[Any]) -> dict[str, str]:
 
 def _display_names(types: Mapping[str, str]) -> dict[str, str]:
     """ALFWorld's names: instances of a class are numbered in descending order of their sorted ids."""
-
-    def label(name: str) -> str:
-        return name.split("_bar_", 1)[0] + ("basin" if "basin" in name else "")
-
-    shown = sorted(name for name, kind in types.items() if kind in ("object", "receptacle"))
-    left = Counter(label(name) for name in shown if "_bar_" in name)
+    labels = {
+        name: name.split("_bar_", 1)[0] + ("basin" if "basin" in name else "")
+        for name, kind in types.items()
+        if kind in ("object", "receptacle")
+    }
+    left = Counter(label for name, label in labels.items() if "_bar_" in name)
     names = {}
-    for name in shown:
-        if "_bar_" not in name:
-            names[name] = f"{name} "  # never listed in a game; kept as upstream prints it
-            continue
-        names[name] = f"{label(name)} {left[label(name)]}"
-        left[label(name)] -= 1
+    for name in sorted(labels):
+        label = labels[name]
+        if "_bar_" in name:
+            names[name] = f"{label} {left[label]}"
+            left[label] -= 1
+        else:
+            names[name] = f"{name} "  # a class, never listed in a game; kept as upstream prints it
     return names
 
 

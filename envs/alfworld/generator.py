@@ -15,12 +15,11 @@ from typing import Any
 
 from . import wheel
 from .game import TASK_TYPES, Game, Problem, build_game, help_text, parse_expression
-from .scenes import LAMP, LAMP_HOLDERS, TOOLS, Combo, Scene, fits, kind_of, object_id, scene, static_kinds
+from .scenes import LAMP, LAMP_HOLDERS, TOOLS, Combo, Scene, kind_of, object_id, scene, static_kinds
 
 VERSION = "gen1"
 """Part of every task id: another way to generate is another version."""
 _MOST_COPIES = 3
-_ENCODING = (("-", "_minus_"), ("|", "_bar_"), ("+", "_plus_"), (".", "_dot_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ def draft(recipe: Recipe) -> Draft:
                 return name
 
     objects = {}
-    for kind in place.portable:
-        spots = [name for name in receptacles if fits(kind, kind_of(name))]
+    for kind in place.stock.portable:
+        spots = [name for name in place.spots[kind] if name in receptacles]
         copies = rng.randint(1, _MOST_COPIES)
         if kind == combo.object:
             copies = max(copies, 2 if combo.task_type == TASK_TYPES[6] else 1)
@@ -83,8 +82,8 @@ def draft(recipe: Recipe) -> Draft:
         if spots:
             for _ in range(copies):
                 objects[new(kind)] = rng.choice(spots)
-    holders = [name for name in receptacles if kind_of(name) in LAMP_HOLDERS]
-    if LAMP in place.types and holders:
+    holders = [name for name in place.spots[LAMP] if name in receptacles]
+    if place.stock.lamp and holders:
         objects[new(LAMP)] = rng.choice(holders)
     taken = set(receptacles.values())
     while True:
@@ -107,8 +106,8 @@ def _furniture(place: Scene, recipe: Recipe, rng: random.Random) -> dict[str, st
     rng.shuffle(names)
     tool = TOOLS.get(combo.task_type, ("",))[0]
     goal = LAMP_HOLDERS if combo.receptacle == LAMP else (combo.receptacle,)
-    sources = [name for name in names if fits(combo.object, kind_of(name)) and kind_of(name) not in (*goal, tool)]
-    sources += [name for name in names if fits(combo.object, kind_of(name)) and kind_of(name) != combo.receptacle]
+    sources = [name for name in names if name in place.spots[combo.object] and kind_of(name) != combo.receptacle]
+    sources.sort(key=lambda name: kind_of(name) in (*goal, tool))
     needed = [next(name for name in names if kind_of(name) in goal), sources[0]]
     needed += [name for name in names if kind_of(name) == tool][:1]
     kept = set(needed)
@@ -159,9 +158,7 @@ def game_file(made: Draft, walkthrough: list[str] | None = None) -> dict[str, An
 
 def encode(name: str) -> str:
     """An ALFRED id as a PDDL word."""
-    for sign, word in _ENCODING:
-        name = name.replace(sign, word)
-    return name
+    return name.replace("-", "_minus_").replace("|", "_bar_").replace("+", "_plus_").replace(".", "_dot_")
 
 
 def _facts(made: Draft) -> Iterator[tuple[str, ...]]:
@@ -172,7 +169,8 @@ def _facts(made: Draft) -> Iterator[tuple[str, ...]]:
     yield from (("receptacleType", name, f"{kind}Type") for name, (kind, _) in receptacles.items())
     yield from (("objectType", name, f"{kind}Type") for name, (kind, _) in objects.items())
     for outer in sorted({kind for kind, _ in receptacles.values()}):
-        yield from (("canContain", f"{outer}Type", f"{kind}Type") for kind in present if fits(kind, outer))
+        fitting = constants.VAL_RECEPTACLE_OBJECTS.get(outer, ())
+        yield from (("canContain", f"{outer}Type", f"{kind}Type") for kind in present if kind in fitting)
     yield from (("pickupable", name) for name, (kind, _) in objects.items() if kind != LAMP)
     movable = constants.MOVABLE_RECEPTACLES_SET
     yield from (("isReceptacleObject", name) for name, (kind, _) in objects.items() if kind in movable)

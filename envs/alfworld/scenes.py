@@ -52,27 +52,31 @@ class Combo:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """A furnished room."""
+class Stock:
+    """What the layouts say is in a scene."""
 
-    number: int
     room: str
-    types: tuple[str, ...]
-    """Every kind of thing that the layout names."""
+    portable: tuple[str, ...]
+    """The kinds of objects that can be carried, sorted."""
+    kinds: tuple[str, ...]
+    """The kinds of receptacles, sorted."""
+    lamp: bool
+    """Whether there is a desk lamp."""
+    poses: dict[str, tuple[float, ...]]
+    """Receptacle id -> where the agent stands to use it (x, z, rotation, horizon); not every kind has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A furnished room; ids as ALFRED writes them ("Desk|-01.29|+00.01|+00.62", "loc|-2|4|3|60")."""
+
+    stock: Stock
     receptacles: dict[str, str]
-    """Receptacle id -> location id, both as ALFRED writes them ("Desk|-01.29|+00.01|+00.62", "loc|-2|4|3|60")."""
+    """Receptacle -> location."""
+    spots: dict[str, tuple[str, ...]]
+    """Kind of object -> the receptacles that may hold it."""
     points: tuple[tuple[float, float], ...]
     """Where the agent can stand: (x, z) in metres."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of receptacles, sorted."""
-        return tuple(sorted({kind_of(name) for name in self.receptacles}))
-
-    @property
-    def portable(self) -> tuple[str, ...]:
-        """The kinds of objects that can be carried, sorted."""
-        return tuple(name for name in self.types if name in portable_kinds())
 
 
 def scene_numbers(split: str) -> tuple[int, ...]:
@@ -90,6 +94,7 @@ def room_of(number: int) -> str:
     return next(room for room, name in ROOMS.items() if number in wheel.constants().SCENE_TYPE[name])
 
 
+@lru_cache(None)
 def kind_of(receptacle: str) -> str:
     """The type in a receptacle's id; basins carry theirs at the end."""
     parts = receptacle.split("|")
@@ -116,50 +121,60 @@ def fits(item: str, receptacle_kind: str) -> bool:
 
 
 @lru_cache(None)
+def stock(number: int) -> Stock:
+    """The contents of the scene with this number."""
+    types = sorted(json.loads(wheel.layout(number, "objects.json").read_text()))
+    poses = json.loads(wheel.layout(number, "openable.json").read_text())
+    static = static_kinds()
+    kept = {name: tuple(pose) for name, pose in sorted(poses.items()) if kind_of(name) in static}
+    kinds = {kind_of(name) for name in kept} | {kind for kind in types if kind in static}
+    portable = tuple(kind for kind in types if kind in portable_kinds())
+    return Stock(room_of(number), portable, tuple(sorted(kinds)), LAMP in types, kept)
+
+
+@lru_cache(None)
 def scene(number: int) -> Scene:
     """The scene with this number, always furnished alike."""
     rng = random.Random(f"alfworld-scene-{number}")
-    types = tuple(sorted(json.loads(wheel.layout(number, "objects.json").read_text())))
-    poses = json.loads(wheel.layout(number, "openable.json").read_text())
+    content = stock(number)
     points = tuple(sorted((float(x), float(z)) for x, z in np.load(wheel.layout(number, "layout.npy"))[:, :2]))
-    static = static_kinds()
-    receptacles = {name: _location(*pose) for name, pose in sorted(poses.items()) if kind_of(name) in static}
+    receptacles = {name: _location(*pose) for name, pose in content.poses.items()}
     known = {kind_of(name) for name in receptacles}
-    for kind in types:
-        if kind not in static or kind in known:
+    for kind in content.kinds:
+        if kind in known:
             continue
         for _ in range(_SYNTHESISED.get(kind, 1)):
             x, z = rng.choice(points)
             name = object_id(kind.removesuffix("Basin"), rng, x, z, height=1.2)
             name += f"|{kind}" if kind.endswith("Basin") else ""
             receptacles[name] = _location(x, z, rng.choice((0, 90, 180, 270)), rng.choice((0, 30, 45, 60)))
-    return Scene(number, room_of(number), types, receptacles, points)
+    spots = {item: tuple(name for name in receptacles if fits(item, kind_of(name))) for item in content.portable}
+    spots[LAMP] = tuple(name for name in receptacles if kind_of(name) in LAMP_HOLDERS)
+    return Scene(content, receptacles, spots, points)
 
 
 @lru_cache(None)
 def combos(number: int, task_type: str) -> tuple[Combo, ...]:
     """Every task of a type that can be set in a scene, in a fixed order."""
-    place = scene(number)
+    place = stock(number)
     if ROOMS[place.room] not in wheel.constants().GOALS_VALID[task_type]:
         return ()
-    kinds = place.kinds
+    hosts = {item: [kind for kind in place.kinds if fits(item, kind)] for item in place.portable}
     if task_type == TASK_TYPES[2]:
-        if LAMP not in place.types or not set(kinds) & set(LAMP_HOLDERS):
+        if not place.lamp or not set(place.kinds) & set(LAMP_HOLDERS):
             return ()
-        return tuple(
-            Combo(task_type, item, LAMP, number) for item in place.portable if any(fits(item, kind) for kind in kinds)
-        )
+        return tuple(Combo(task_type, item, LAMP, number) for item, kinds in hosts.items() if kinds)
     tool, table = TOOLS.get(task_type, ("", ""))
-    found = []
-    for item in place.portable:
-        if tool and (tool not in kinds or item not in wheel.constants().VAL_ACTION_OBJECTS[table]):
-            continue
-        for kind in kinds:
-            narrow = kind in _NARROW and task_type == TASK_TYPES[6]
-            elsewhere = any(other != kind and fits(item, other) for other in kinds)
-            if fits(item, kind) and kind != tool and not narrow and elsewhere:
-                found.append(Combo(task_type, item, kind, number))
-    return tuple(found)
+    able = wheel.constants().VAL_ACTION_OBJECTS[table] if tool else place.portable
+    if tool and tool not in place.kinds:
+        return ()
+    return tuple(
+        Combo(task_type, item, kind, number)
+        for item, kinds in hosts.items()
+        if item in able and len(kinds) > 1  # it must have somewhere else to be at the start
+        for kind in kinds
+        if kind != tool and not (kind in _NARROW and task_type == TASK_TYPES[6])
+    )
 
 
 def object_id(kind: str, rng: random.Random, x: float, z: float, *, height: float) -> str:
