@@ -124,7 +124,7 @@ class FastEngine:
 
     def step(self, command: str) -> str:
         """Carry out a command; returns the observation. A command that is not listed changes nothing."""
-        action = self.commands.get(command)
+        action = self.commands.get(command.strip())
         if action is None:
             return NOTHING
         game, state, names = self.game, self.state, self.game.names

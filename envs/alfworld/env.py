@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gymnasium.error import ResetNeeded
 
 from ..core import InvalidArgument, Outcome, Task, TextEnv
 from . import oracle
 from .engine_fast import NOTHING, FastEngine, State
+from .engine_textworld import TextWorldEngine
+from .expert import Expert
 from .game import TASK_TYPES, Game
-from .tasks import GeneratedTasks, load_generated
+from .sources import AlfworldTasks, load_file, load_game
 
 _PUT = re.compile(r"(?:put|place|move) (.+?) (?:in/on|into|onto|in|on|to) (.+)")
 _FLAGS = {TASK_TYPES[3]: "clean", TASK_TYPES[4]: "hot", TASK_TYPES[5]: "cool"}
@@ -71,7 +76,7 @@ class AlfworldEnv(TextEnv):
         split: str = "train",
         engine: str = "fast",
         source: str = "auto",
-        data: str | None = None,
+        data: str | Path | None = None,
         task_types: Sequence[str | int] | None = None,
         rooms: Sequence[str] | None = None,
         max_receptacles: int | None = None,
@@ -80,17 +85,19 @@ class AlfworldEnv(TextEnv):
     ) -> None:
         if engine not in ("fast", "textworld"):
             raise InvalidArgument(f"engine must be 'fast' or 'textworld', not {engine!r}")
-        if source not in ("auto", "generated", "official"):
-            raise InvalidArgument(f"source must be 'auto', 'generated' or 'official', not {source!r}")
-        tasks = GeneratedTasks(split, task_types, rooms, max_receptacles)
+        tasks = AlfworldTasks(split, source, data, task_types, rooms, max_receptacles)
         super().__init__(tasks, max_steps=max_steps, render_mode=render_mode)
         self._engine: FastEngine | None = None
+        # With the original engine the fast one runs along: it gives keys, sub-goals and plans; text, admissible
+        # actions and success are the original's.
+        self._original = TextWorldEngine() if engine == "textworld" else None
+        self._history: tuple[str, ...] = ()
 
     @property
     def engine(self) -> FastEngine:
         """Privileged: the game being played."""
         if self._engine is None:
-            raise InvalidArgument("call reset() first")
+            raise ResetNeeded("call reset() first")
         return self._engine
 
     @property
@@ -99,16 +106,28 @@ class AlfworldEnv(TextEnv):
         return self.engine.game
 
     def _reset(self, task: Task) -> str:
-        self._engine = FastEngine(load_generated(task.params["recipe"]))
-        return self._engine.start()
+        self._engine = FastEngine(load_game(task))
+        self._history = ()
+        observation = self._engine.start()
+        return self._original.start(load_file(task)) if self._original else observation
 
     def _step(self, action: str) -> Outcome:
-        engine = self.engine
+        engine, original = self.engine, self._original
         command = self.canonical(action)
-        if command not in engine.commands:
+        if command not in (original.admissible() if original else engine.commands):
             return Outcome(NOTHING, valid=False)
         observation = engine.step(command)
-        return Outcome(observation, float(engine.won), engine.won)
+        if original:
+            observation = original.step(command)
+            self._history = (*self._history, command)
+        won = self._success()
+        return Outcome(observation, float(won), won)
+
+    def close(self) -> None:
+        """Free what the original engine holds; the environment cannot be used afterwards."""
+        if self._original:
+            self._original.close()
+        super().close()
 
     def canonical(self, action: str) -> str:
         """Lower case, single spaces, no full stop, and "put X in/on Y" as the game words it."""
@@ -122,17 +141,24 @@ class AlfworldEnv(TextEnv):
     def _state(self) -> str:
         return self.engine.key()
 
-    def _save(self) -> State:
-        return self.engine.state
+    def _save(self) -> tuple[State, tuple[str, ...]]:
+        return self.engine.state, self._history
 
-    def _load(self, state: State) -> None:
-        self.engine.set_state(state)
+    def _load(self, state: tuple[State, tuple[str, ...]]) -> None:
+        where, history = state
+        self.engine.set_state(where)
+        if self._original:  # it cannot jump: it plays the actions again
+            self._original.start(load_file(self.task))
+            for command in history:
+                self._original.step(command)
+            self._history = history
 
     def _success(self) -> bool:
-        return self.engine.won
+        return self._original.won if self._original else self.engine.won
 
     def _admissible(self) -> tuple[str, ...]:
-        return tuple(sorted(command for command in self.engine.commands if command != "help"))
+        commands = self._original.admissible() if self._original else self.engine.admissible()
+        return tuple(command for command in commands if command != "help")
 
     def _instruction(self) -> str:
         return self.game.instruction
@@ -144,6 +170,12 @@ class AlfworldEnv(TextEnv):
     def oracle(self) -> Iterator[str]:
         """Privileged: a short plan from the current state."""
         return oracle.actions(self.engine)
+
+    def expert(self) -> Iterator[str]:
+        """Actions of the searching `Expert`, which sees what the agent sees; take one, step it, take the next."""
+        expert = Expert(self._instruction())
+        while not self._ended:
+            yield expert.act(self._last[0], self._admissible())
 
     def hint(self) -> str:
         """Privileged: where the next object is, and the next action."""

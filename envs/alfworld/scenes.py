@@ -17,7 +17,14 @@ import numpy as np
 from . import wheel
 from .game import TASK_TYPES
 
-ROOMS = {"kitchen": "Kitchen", "livingroom": "LivingRoom", "bedroom": "Bedroom", "bathroom": "Bathroom"}
+ROOMS = {
+    "kitchen": range(1, 31),
+    "livingroom": range(201, 231),
+    "bedroom": range(301, 331),
+    "bathroom": range(401, 431),
+}
+"""Room -> its scenes."""
+_TABLE_NAMES = {"kitchen": "Kitchen", "livingroom": "LivingRoom", "bedroom": "Bedroom", "bathroom": "Bathroom"}
 VALID_UNSEEN = (10, 219, 308, 424)
 """The benchmark's unseen validation scenes: one of each room."""
 TEST = (9, 29, 215, 226, 315, 325, 404, 425)
@@ -85,13 +92,12 @@ def scene_numbers(split: str) -> tuple[int, ...]:
         return VALID_UNSEEN
     if split == "test":
         return TEST
-    every = sorted(number for numbers in wheel.constants().SCENE_TYPE.values() for number in numbers)
-    return tuple(number for number in every if number not in VALID_UNSEEN + TEST)
+    return tuple(number for room in ROOMS.values() for number in room if number not in VALID_UNSEEN + TEST)
 
 
 def room_of(number: int) -> str:
     """The room of a scene: "kitchen", "livingroom", "bedroom" or "bathroom"."""
-    return next(room for room, name in ROOMS.items() if number in wheel.constants().SCENE_TYPE[name])
+    return next(room for room, numbers in ROOMS.items() if number in numbers)
 
 
 @lru_cache(None)
@@ -157,7 +163,7 @@ def scene(number: int) -> Scene:
 def combos(number: int, task_type: str) -> tuple[Combo, ...]:
     """Every task of a type that can be set in a scene, in a fixed order."""
     place = stock(number)
-    if ROOMS[place.room] not in wheel.constants().GOALS_VALID[task_type]:
+    if _TABLE_NAMES[place.room] not in wheel.constants().GOALS_VALID[task_type]:
         return ()
     hosts = {item: [kind for kind in place.kinds if fits(item, kind)] for item in place.portable}
     if task_type == TASK_TYPES[2]:

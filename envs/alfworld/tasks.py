@@ -1,7 +1,7 @@
-"""Task sets: generated games (millions, built on demand) and the user's official ones, under one numbering each.
+"""The set of generated games: millions, numbered by arithmetic and built on demand.
 
-Ids: "alfworld/gen1/train/pick_and_place_simple-Mug-None-Desk-308/1234" (generated; the number is a seed) and
-"alfworld/official/train/pick_and_place_simple-Mug-None-Desk-308/trial_T2019…" (the benchmark's own).
+Ids: "alfworld/gen1/train/pick_and_place_simple-Mug-None-Desk-308/1234"; the last number is the seed. "gen1r6" marks
+rooms with about six receptacles.
 """
 
 from __future__ import annotations
@@ -75,6 +75,11 @@ class GeneratedTasks(TaskSet):
 
     def get(self, task_id: str) -> Task:
         """The generated task with this id, of any split and whatever this set's filters."""
+        return self.find(task_id)
+
+    @staticmethod
+    def find(task_id: str) -> Task:
+        """See `get`."""
         match = _ID.fullmatch(task_id)
         if match is None or match["split"] not in SPLITS or match["task_type"] not in TASK_TYPES.values():
             raise UnknownTask(f"no task {task_id[:200]!r}; ids look like {_FORM!r}")
