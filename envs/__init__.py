@@ -14,3 +14,8 @@ register(
     family="alfworld",
     extra="alfworld",
 )
+register(id="sandlot/ToolForm-v0", entry_point="toys.tool_form:ToolForm", max_episode_steps=12, family="toys")
+register(id="sandlot/Hint-v0", entry_point="toys.hint:Hint", max_episode_steps=8, family="toys")
+register(id="sandlot/NoisyAnchor-v0", entry_point="toys.noisy_anchor:NoisyAnchor", max_episode_steps=12, family="toys")
+register(id="sandlot/MiniSearch-v0", entry_point="toys.mini_search:MiniSearch", max_episode_steps=12, family="toys")
+register(id="sandlot/Rooms-v0", entry_point="toys.rooms:Rooms", max_episode_steps=24, family="toys")

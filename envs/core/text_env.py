@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, TypedDict
@@ -59,7 +59,7 @@ class Snapshot:
     steps: int
     ended: bool
     outcome: tuple[str, bool]
-    rng: dict[str, Any]
+    rng: Mapping[str, Any]
     state: Any
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..core.errors import InvalidArgument, UnknownTask
 from ..core.tasks import SPLITS, Task, TaskSet, check_split
+from ..core.text_env import text_key
 
+T = TypeVar("T")
 MOST = 1_000_000  # tasks of one set: more would not fit numpy's integers, and nobody plays them
 
 
@@ -68,3 +70,13 @@ def digits(number: int, base: int, length: int) -> list[int]:
         number, digit = divmod(number, base)
         found.append(digit)
     return found
+
+
+def pick(n: int, *parts: str | int) -> int:
+    """A number in `0 .. n-1` that depends on `parts` only: the same with every version of every library."""
+    return int(text_key(*map(str, parts)), 16) % n
+
+
+def shuffled(items: Sequence[T], *parts: str | int) -> list[T]:
+    """The items in an order that depends on `parts` only."""
+    return [items[i] for i in sorted(range(len(items)), key=lambda i: text_key(*map(str, parts), str(i)))]

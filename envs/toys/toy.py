@@ -36,7 +36,7 @@ class Toy(TextEnv):
 
     @abstractmethod
     def optimal_value(self) -> float:
-        """Undiscounted expected return of the best unprivileged policy from the start, the step limit permitting."""
+        """Undiscounted expected return from the start of the best policy: it knows the task, but no future chance."""
 
     def canonical(self, action: str) -> str:
         """The action in lower case with single spaces."""
