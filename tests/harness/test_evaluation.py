@@ -212,6 +212,15 @@ def test_logits_are_the_models_own_whatever_it_does_to_them() -> None:
     torch.testing.assert_close(evaluate(model, [call]).logprobs, alone(model, call)[0], atol=1e-5, rtol=0)
 
 
+def test_models_without_a_separate_output_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, head, batch = make_model(), torch.nn.Linear(SIZE, 1), mixed(7)
+    usual = evaluate(model, batch, value_head=head)
+    monkeypatch.setattr(model, "get_output_embeddings", lambda: None)
+    other = evaluate(model, batch, value_head=head)
+    torch.testing.assert_close(other.logprobs, usual.logprobs, atol=1e-5, rtol=0)
+    torch.testing.assert_close(other.values, usual.values, atol=1e-5, rtol=0)
+
+
 def test_lora_and_its_reference() -> None:
     peft = pytest.importorskip("peft")
     base = make_model()
