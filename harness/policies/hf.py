@@ -57,6 +57,7 @@ class _Job:
     trie: Trie | None = None
     node: Node | None = None
     room: int = 0  # tokens that may still be sampled
+    side: int = 0  # tokens of all candidates, fed beside the history
     pending: list[int] = field(default_factory=list)  # to be fed before the next token can be sampled
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -166,7 +167,8 @@ class HFPolicy:
             jobs.append(self._job(context, session, sampling, seed))
         fitting = [job for job in jobs if not job.finish]
         if fitting:
-            self._arrange([job.session for job in fitting], max(self._columns(job) for job in fitting))
+            columns = max(len(job.prompt) + max(job.room, job.side) for job in fitting)
+            self._arrange([job.session for job in fitting], columns)
             fitting.sort(key=lambda job: job.session.row)
             logits = self._prefill(fitting)
             chosen = [index for index, job in enumerate(fitting) if job.trie and sampling.decode == "choice"]
@@ -177,7 +179,6 @@ class HFPolicy:
                 self._sample([fitting[index] for index in sampled], logits[sampled], sampling)
         calls = [self._call(job, sampling) for job in jobs]
         for session in temporary:
-            session.recorded = []
             self._drop(session)
         return calls
 
@@ -193,6 +194,8 @@ class HFPolicy:
         if room < needed:
             job.finish = "context"
             return job
+        if job.trie is not None and sampling.decode == "choice":
+            job.side = len(job.trie.tree.tokens)
         if session.version != self.version:
             session.ids, session.version = [], self.version
         # the last prompt token is always fed: its logits are wanted
@@ -201,10 +204,6 @@ class HFPolicy:
         job.pending = prompt[kept:]
         return job
 
-    def _columns(self, job: _Job) -> int:
-        extra = max(job.room, len(job.trie.tree.tokens)) if job.trie else job.room
-        return len(job.prompt) + extra
-
     def _arrange(self, wanted: Sequence[_Session], columns: int) -> None:
         """Give every session a row, the wanted ones the first rows: a batch is then a view of the cache."""
         for session in wanted:
@@ -212,11 +211,8 @@ class HFPolicy:
                 session.row = len(self._rows)
                 self._rows.append(session)
         self._cache.reserve(len(self._rows), columns)
-        free = (
-            [row for row in range(len(wanted)) if not any(self._rows[row] is session for session in wanted)]
-            if (any(session.row >= len(wanted) for session in wanted))
-            else []
-        )
+        taken = {session.row for session in wanted}
+        free = [row for row in range(len(wanted)) if row not in taken]
         for session in wanted:
             if session.row >= len(wanted):
                 self._swap(session.row, free.pop())
@@ -280,15 +276,15 @@ class HFPolicy:
                 positions[index, width - new :] = np.arange(done, done + new)
         length = int(positions.max()) + 1
         mask = np.arange(length) <= np.maximum(positions, 0)[:, :, None]
-        output = self._forward(jobs, ids, positions, np.maximum(positions, 0), mask, length, keep=1, hidden=first)
+        logits, last = self._forward(jobs, ids, positions, np.maximum(positions, 0), mask, length, keep=1, hidden=first)
         for job in jobs:
             job.session.ids += job.pending
             job.pending = []
-        if first and self.value_head is not None:
-            values = self.value_head(output.hidden_states[-1][:, -1].to(self.value_head.weight.dtype))
+        if last is not None and self.value_head is not None:
+            values = self.value_head(last[:, -1].to(self.value_head.weight.dtype))
             for job, value in zip(jobs, values[:, 0].float().tolist()):
                 job.value = value
-        return output.logits[:, -1].float()
+        return logits[:, -1].float()
 
     def _forward(
         self,
@@ -301,22 +297,40 @@ class HFPolicy:
         *,
         keep: int,
         hidden: bool = False,
-    ) -> Any:
-        """One pass over `ids` (n, Q); `columns` -1 is padding, `mask` (n, Q, length) says what each token sees."""
-        rows: Any = [job.session.row for job in jobs]
-        contiguous = rows[-1] - rows[0] + 1 == len(rows)
-        rows = slice(rows[0], rows[-1] + 1) if contiguous else torch.tensor(rows, device=self.device)
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """One pass over `ids` (n, Q); `columns` -1 is padding, `mask` (n, Q, length) says what each token sees.
+
+        Rows between the wanted ones are carried along as padding where that costs less than copying the wanted ones.
+        """
+        numbers = np.array([job.session.row for job in jobs])
+        span = int(numbers[-1] - numbers[0]) + 1
+        rows: Any = slice(int(numbers[0]), int(numbers[-1]) + 1)
+        carried = span > len(jobs)
+        if carried and span <= (2.5 if ids.shape[1] <= 4 else 1.25) * len(jobs):
+            ids, positions = (_spread(array, numbers, span, 0) for array in (ids, positions))
+            columns = _spread(columns, numbers, span, -1)
+            mask = _spread(mask, numbers, span, np.arange(length) == 0)
+        elif carried:
+            rows, carried = torch.from_numpy(numbers).to(self.device), False
         at = torch.from_numpy(np.where(columns < 0, self._cache.columns - 1, columns)).to(self.device)
+        seen = torch.from_numpy(mask[:, None]).to(self.device)
+        if self.device.type == "cpu":  # the kernel would convert it in every layer
+            seen = torch.zeros(seen.shape, dtype=self.model.dtype).masked_fill_(~seen, -torch.inf)
         self._cache.aim(rows, at, length)
-        return self.model(
+        output = self.model(
             input_ids=torch.from_numpy(ids).to(self.device),
-            attention_mask=torch.from_numpy(mask[:, None]).to(self.device),
+            attention_mask=seen,
             position_ids=torch.from_numpy(positions).to(self.device),
             use_cache=True,
             logits_to_keep=keep,
             output_hidden_states=hidden and self.value_head is not None,
             **{self._cache_argument: self._cache},
         )
+        last = None if output.hidden_states is None else output.hidden_states[-1]
+        if carried:
+            wanted = torch.from_numpy(numbers - numbers[0]).to(self.device)
+            return output.logits[wanted], None if last is None else last[wanted]
+        return output.logits, last
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
@@ -398,8 +412,8 @@ class HFPolicy:
                 columns[row, :new] = np.arange(done, done + new)
                 mask[row, :new, :done] = True
                 mask[row, :new, done : done + new] = tree.ancestors
-            output = self._forward(jobs, ids, columns, positions, mask, length, keep=0)
-            logprobs = torch.cat([logprobs, torch.log_softmax(output.logits.float(), dim=2)], dim=1)
+            inner, _ = self._forward(jobs, ids, columns, positions, mask, length, keep=0)
+            logprobs = torch.cat([logprobs, torch.log_softmax(inner.float(), dim=2)], dim=1)
         for job, tree, table in zip(jobs, trees, logprobs):
             edges = table[torch.from_numpy(tree.edge_node), torch.from_numpy(tree.edge_token)]
             scores = torch.from_numpy(tree.scores(edges.double().cpu().numpy()))[None]
@@ -409,15 +423,15 @@ class HFPolicy:
             job.finish = "choice"
 
     def _call(self, job: _Job, sampling: Sampling) -> Call:
-        session, context = job.session, job.context
-        if context.session and session.version >= 0 and (context.session, context.role) in self._sessions:
-            owner = self._sessions[context.session, context.role]
-            label = f"{context.session}{'' if context.role == 'actor' else '/' + context.role}"
-            name = f"{label}#{owner.calls}"
-        else:
-            owner, name = session, f"call#{self._anonymous}"
+        context = job.context
+        owner = self._sessions.get((context.session, context.role))
+        if owner is None:  # no session: nothing is kept
+            name = f"call#{self._anonymous}"
             self._anonymous += 1
-        owner.calls += 1
+        else:
+            role = "" if context.role == "actor" else f"/{context.role}"
+            name = f"{context.session}{role}#{owner.calls}"
+            owner.calls += 1
         choices = None
         if job.choice >= 0 and job.trie is not None:
             choices = job.trie.candidates
@@ -428,7 +442,7 @@ class HFPolicy:
         else:
             text = self.format.decode(job.ids)
         ids = tuple(job.ids)
-        if job.finish != "context" and owner is not session or context.session:
+        if owner is not None and ids:
             self._recorded[name] = ids
             owner.recorded.append(name)
         length = len(ids) - (bool(ids) and ids[-1] == self.format.stop)
@@ -452,7 +466,7 @@ class HFPolicy:
     # -- training -----------------------------------------------------------------------------------------------------
 
     def evaluate(self, calls: Sequence[Call]) -> Evaluation:
-        """Log-probabilities, entropies and (with a critic) values of one micro-batch; differentiable under grad mode."""
+        """Log-probabilities, entropies and (with a critic) values of one micro-batch; differentiable in grad mode."""
         from .evaluation import evaluate
 
         with self._masked(), self._autocast():
@@ -539,7 +553,7 @@ class HFPolicy:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, directory: str | Path, *, merge: bool = False) -> None:
-        """Write a directory that transformers (and vLLM) load as it is; `HFPolicy.load` also restores critic and adapters.
+        """Write a directory that transformers (and vLLM) load; `HFPolicy.load` also restores critic and adapters.
 
         Args:
             directory: made if absent.
@@ -681,6 +695,14 @@ def _draw(logprobs: torch.Tensor, jobs: Sequence[_Job], sampling: Sampling) -> t
     edges = weights.cumsum(dim=1)
     points = torch.tensor([job.random.random() for job in jobs], dtype=torch.float64, device=edges.device)
     return (edges <= points[:, None] * edges[:, -1:]).sum(dim=1).clamp_(max=edges.shape[1] - 1)
+
+
+def _spread(array: np.ndarray, rows: np.ndarray, span: int, fill: Any) -> np.ndarray:
+    """`array`'s rows at their places among `span` rows, the others filled."""
+    spread = np.empty((span, *array.shape[1:]), dtype=array.dtype)
+    spread[:] = fill
+    spread[rows - rows[0]] = array
+    return spread
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

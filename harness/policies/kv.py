@@ -60,7 +60,8 @@ class RowCache:
         stored = []
         for tensor, new in ((self.keys[layer], keys), (self.values[layer], values)):
             tensor[index, :, positions] = new.transpose(1, 2)
-            stored.append(tensor[rows, :, :length])
+            seen = tensor[:, :, :length]
+            stored.append(seen[rows] if isinstance(rows, slice) else seen.index_select(0, rows))
         return stored[0], stored[1]
 
     def swap(self, a: int, b: int, length: int) -> None:

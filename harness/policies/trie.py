@@ -1,4 +1,4 @@
-"""Token tries over the admissible actions: what constrained decoding may sample next, and what choice decoding scores."""
+"""Token tries over the admissible actions: what constrained decoding samples from and choice decoding scores."""
 
 from __future__ import annotations
 
