@@ -1,0 +1,179 @@
+"""The command line: `sandlot list | play | smoke | eval | train | compare`. Heavy imports are inside the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from sandlot.envs.core.errors import EnvironmentFault, UserError
+
+
+class Guarded(TyperGroup):
+    """Turns a user's mistake into one line and exit code 2, Ctrl-C into one line and exit code 130."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            typer.secho(f"error: {' '.join(str(error).split())}", fg="red", err=True)
+            raise typer.Exit(2) from None
+        except EnvironmentFault as error:
+            typer.secho(f"the environment failed: {' '.join(str(error).split())}", fg="red", err=True)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            typer.secho("interrupted; what was finished is kept", err=True)
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=Guarded,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Text environments for language agents: play them, evaluate on them, train on them.\n\n"
+    "[bold]Start here[/]\n\n"
+    "  sandlot list                                    what there is\n\n"
+    "  sandlot play ALFWorld                           play an episode yourself\n\n"
+    "  sandlot eval KeyDoor --policy random --tasks 50 measure a policy\n\n"
+    "Names may be short: ALFWorld is sandlot/ALFWorld-v0.",
+)
+
+Env = Annotated[str, typer.Argument(help="An environment, e.g. ALFWorld or sandlot/ALFWorld-v0.")]
+Pairs = Annotated[
+    list[str] | None,
+    typer.Option("-k", metavar="KEY=VALUE", help="A constructor argument, e.g. -k split=valid_seen. Repeatable."),
+]
+Seed = Annotated[int, typer.Option(help="Decides everything random.")]
+Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
+
+
+@app.command("list")
+def list_environments(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show every environment."""
+    from sandlot.catalogue import rows
+
+    if as_json:
+        import dataclasses
+        import json
+
+        typer.echo(json.dumps([dataclasses.asdict(row) for row in rows()], indent=2))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("environment", no_wrap=True)
+    table.add_column("family")
+    table.add_column("steps", justify="right")
+    table.add_column("extra")
+    table.add_column("", overflow="fold")
+    for row in rows():
+        extra = "" if not row.extra else row.extra if row.installed else f"[yellow]{row.extra} (not installed)[/]"
+        table.add_row(row.id, row.family, str(row.steps), extra, row.summary)
+    console = Console()
+    console.print(table)
+    if any(not row.installed for row in rows()):
+        console.print("\nInstall an extra with: pip install 'sandlot\\[NAME]'", highlight=False)
+
+
+@app.command()
+def play(
+    env: Env,
+    task: Annotated[str | None, typer.Option(help="A task id; without it one is drawn.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seeds the draw.")] = None,
+    oracle: Annotated[bool, typer.Option("--oracle", help="Watch the oracle play.")] = False,
+    delay: Annotated[float, typer.Option(min=0, help="Seconds between the oracle's actions.")] = 0.5,
+    pairs: Pairs = None,
+) -> None:
+    """Play an episode in the terminal, or watch the oracle.
+
+    [bold]Examples[/]
+
+      sandlot play KeyDoor
+
+      sandlot play ALFWorld --oracle --delay 1 -k split=valid_unseen
+    """
+    from sandlot.arguments import parse_pairs
+    from sandlot.play import play as run
+
+    run(Console(highlight=False), env, parse_pairs(pairs or ()), task=task, seed=seed, oracle=oracle, delay=delay)
+
+
+@app.command()
+def smoke(
+    env: Annotated[list[str] | None, typer.Option(help="Only this environment. Repeatable.")] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes per policy.")] = 5,
+    seed: Seed = 0,
+) -> None:
+    """Run every environment with the oracle, a policy that does nothing, and a random one.
+
+    The oracle must solve everything and doing nothing must solve nothing; otherwise the exit code is 1.
+    """
+    from sandlot.smoke import smoke as run
+
+    results = run(Console(highlight=False), env or (), episodes=episodes, seed=seed)
+    if any(result.problem for result in results):
+        raise typer.Exit(1)
+
+
+@app.command("eval")
+def evaluate(
+    env: Env,
+    policy: Annotated[
+        str, typer.Option(help="oracle, random, noop, a model folder, a model's name, or openai:MODEL@URL.")
+    ] = "random",
+    tasks: Annotated[int, typer.Option(min=1, help="How many tasks, spread evenly over the split.")] = 100,
+    split: Annotated[str, typer.Option(help="train, valid_seen, valid_unseen or test.")] = "valid_unseen",
+    decode: Annotated[
+        str, typer.Option(help="How a model answers: free text, trie (token by token among the actions) or choice.")
+    ] = "free",
+    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Per answer.")] = 64,
+    list_actions: Annotated[bool, typer.Option("--list-actions", help="Show the actions in the prompt.")] = False,
+    concurrency: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 64,
+    seed: Seed = 0,
+    out: Out = Path("runs"),
+    pairs: Pairs = None,
+) -> None:
+    """Measure a policy on the tasks of a split and write a run folder.
+
+    [bold]Examples[/]
+
+      sandlot eval KeyDoor --policy oracle --tasks 20
+
+      sandlot eval ALFWorld --policy runs/20260101-120000-train/policy --decode trie
+
+      sandlot eval ALFWorld --policy openai:my-model@http://localhost:8000/v1 --list-actions
+    """
+    from sandlot.arguments import parse_pairs
+    from sandlot.evaluate import Evaluation
+    from sandlot.evaluate import evaluate as run
+
+    plan = Evaluation(
+        env=env,
+        policy=policy,
+        split=split,
+        tasks=tasks,
+        seed=seed,
+        decode=decode,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        list_actions=list_actions,
+        concurrency=concurrency,
+        arguments=parse_pairs(pairs or ()),
+    )
+    run(Console(highlight=False), plan, out=out)
+
+
+def main() -> None:
+    """The console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

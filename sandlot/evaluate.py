@@ -1,0 +1,151 @@
+"""`sandlot eval`: a policy on the tasks of a split, written down as a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sandlot.arguments import make_env
+from sandlot.envs.core.errors import InvalidArgument
+from sandlot.envs.core.registry import find
+from sandlot.envs.core.tasks import Task
+from sandlot.harness.context import FullHistory
+from sandlot.harness.loop import EnvMaker, Limits, Rollout, play
+from sandlot.harness.policy import Sampling
+from sandlot.harness.records import Trajectory
+from sandlot.harness.report import report_html
+from sandlot.harness.runs import RunFolder, plain
+from sandlot.harness.summary import summarise
+from sandlot.models import load_policy
+
+SHOWN = 4  # episodes of each outcome in the report
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What to evaluate and how."""
+
+    env: str
+    policy: str
+    """A baseline's name, a model's name or folder, or `openai:MODEL@URL`."""
+    split: str = "valid_unseen"
+    tasks: int = 100
+    """How many tasks of the split, spread evenly over it."""
+    seed: int = 0
+    decode: str = "free"
+    temperature: float = 0.0
+    max_tokens: int = 64
+    list_actions: bool = False
+    """Add the admissible actions to every prompt."""
+    concurrency: int = 64
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The environment's constructor arguments, `split` apart."""
+
+
+def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
+    """Play, write `config.toml`, `calls/`, `metrics.jsonl` and `report.html`, and print the summary.
+
+    An interruption still leaves the metrics and the report of the episodes that finished.
+
+    Raises:
+        UserError: the environment, the split, the policy or the folder cannot be used; nothing was written.
+    """
+    arguments = {"split": plan.split, **plan.arguments}
+    env_id = find(plan.env).id
+    if plan.decode not in ("free", "trie", "choice"):
+        raise InvalidArgument(f"decode must be free, trie or choice, not {plan.decode!r}")
+    if plan.tasks < 1:
+        raise InvalidArgument(f"the number of tasks must be at least 1, not {plan.tasks}")
+    env = make_env(env_id, arguments)
+    tasks = env.tasks.first(plan.tasks)
+    env.close()
+    policy = load_policy(plan.policy)
+    run = RunFolder.create(f"eval-{env_id.rpartition('/')[2]}", {"eval": plan}, root=out)
+    rollout = Rollout(
+        EnvMaker(env_id, arguments),
+        Sampling(temperature=plan.temperature, max_tokens=plan.max_tokens, decode=plan.decode),
+        context=lambda: FullHistory(list_actions=plan.list_actions),
+        limits=Limits(concurrency=plan.concurrency),
+    )
+    finished: list[Trajectory] = []
+    try:
+        _play(console, policy, tasks, rollout, plan.seed, run, finished)
+    finally:
+        numbers = summarise(finished)
+        run.log(0, numbers)
+        run.write("report.html", _report(plan, env_id, numbers, finished, len(tasks)))
+        console.print(_table(plan, env_id, numbers))
+        console.print(f"run folder: {run.folder}", soft_wrap=True, markup=False, highlight=False)
+    return run
+
+
+def _play(
+    console: Console,
+    policy: Any,
+    tasks: Sequence[Task],
+    rollout: Rollout,
+    seed: int,
+    run: RunFolder,
+    finished: list[Trajectory],
+) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("solved {task.fields[solved]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("episodes", total=len(tasks), solved=0)
+
+        def record(trajectory: Trajectory) -> None:
+            run.trajectory(trajectory)
+            finished.append(trajectory)
+            progress.update(bar, advance=1, solved=sum(t.success for t in finished))
+
+        play(policy, tasks, rollout, seed=seed, on_trajectory=record)
+
+
+def _table(plan: Evaluation, env_id: str, numbers: Mapping[str, float]) -> Table:
+    cells = _cells(numbers)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.title, table.title_justify = f"{plan.policy} on {env_id}, {plan.split}", "left"
+    for name in cells:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row(*cells.values())
+    return table
+
+
+def _cells(numbers: Mapping[str, float]) -> dict[str, str]:
+    return {
+        "episodes": f"{numbers['episodes']:.0f}",
+        "success": f"{numbers['success']:.1%}",
+        "95 % interval": f"{numbers['success_low']:.1%} – {numbers['success_high']:.1%}",
+        "score": f"{numbers['score']:.3f}",
+        "return": f"{numbers['return']:.3f}",
+        "turns": f"{numbers['turns']:.1f}",
+        "refused": f"{numbers['invalid']:.1%}",
+        "void": f"{numbers['void']:.0f}",
+    }
+
+
+def _report(
+    plan: Evaluation, env_id: str, numbers: Mapping[str, float], finished: Sequence[Trajectory], wanted: int
+) -> str:
+    solved = [t for t in finished if t.success and not t.void]
+    failed = [t for t in finished if not t.success and not t.void]
+    reasons = [{"ended by": name[5:], "share": value} for name, value in numbers.items() if name.startswith("stop/")]
+    complete = "" if len(finished) == wanted else f" Interrupted after {len(finished)} of {wanted} episodes."
+    return report_html(
+        f"{plan.policy} on {env_id}",
+        lead=f"Evaluation on the split {plan.split}, one episode per task.{complete}",
+        tables={"Result": [_cells(numbers)], "How episodes ended": [row for row in reasons if row["share"]]},
+        episodes=[*solved[:SHOWN], *failed[:SHOWN], *[t for t in finished if t.void][:SHOWN]],
+        config=plain(plan),
+    )
