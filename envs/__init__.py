@@ -19,3 +19,24 @@ register(id="sandlot/Hint-v0", entry_point="toys.hint:Hint", max_episode_steps=8
 register(id="sandlot/NoisyAnchor-v0", entry_point="toys.noisy_anchor:NoisyAnchor", max_episode_steps=12, family="toys")
 register(id="sandlot/MiniSearch-v0", entry_point="toys.mini_search:MiniSearch", max_episode_steps=12, family="toys")
 register(id="sandlot/Rooms-v0", entry_point="toys.rooms:Rooms", max_episode_steps=24, family="toys")
+register(
+    id="sandlot/TextWorldCooking-v0",
+    entry_point="textworld.cooking:TextWorldCooking",
+    max_episode_steps=100,
+    family="textworld",
+    extra="textworld",
+)
+register(
+    id="sandlot/TextWorldCoin-v0",
+    entry_point="textworld.coin:TextWorldCoin",
+    max_episode_steps=50,
+    family="textworld",
+    extra="textworld",
+)
+register(
+    id="sandlot/TextWorldTreasure-v0",
+    entry_point="textworld.treasure:TextWorldTreasure",
+    max_episode_steps=50,
+    family="textworld",
+    extra="textworld",
+)

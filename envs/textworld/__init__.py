@@ -1,1 +1,1 @@
-"""TextWorld's own generated games: cooking, coin collecting, treasure hunting."""
+"""TextWorld: games made by `textworld`'s own generators, compiled once, cached, and played in its interpreter."""
