@@ -39,6 +39,10 @@ class RunLog(Protocol):
         """Append one episode."""
         ...
 
+    def rewind(self, step: int) -> None:
+        """Drop the metrics of steps from `step` on, which will be logged again."""
+        ...
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -70,6 +74,7 @@ def train(
     schedule: Schedule,
     *,
     eval_tasks: Sequence[Task] = (),
+    eval_rollout: Rollout | None = None,
     run: RunLog | None = None,
     resume: bool = False,
     on_step: Callable[[int, dict[str, float]], None] | None = None,
@@ -84,6 +89,7 @@ def train(
         tasks: what to train on.
         schedule: steps, seed, evaluation and checkpoints.
         eval_tasks: what to evaluate on.
+        eval_rollout: how to play them; None plays them like the others.
         run: where metrics, trajectories and checkpoints are written; None keeps nothing.
         resume: go on from the run's last checkpoint.
         on_step: called with the step (-1: before training) and its metrics.
@@ -103,11 +109,14 @@ def train(
         state = checkpoint.load(run.folder)
         checkpoint.load_parts(parts, state["parts"])
         start, history = state["step"] + 1, state["history"]
+        run.rewind(start)
 
     def finish(step: int, metrics: dict[str, float]) -> None:
         if schedule.eval_every and ((step + 1) % schedule.eval_every == 0 or step + 1 == schedule.steps):
             began = time.perf_counter()
-            results = evaluate(policy, eval_tasks, rollout, seed=schedule.seed, sampling=schedule.eval_sampling)
+            results = evaluate(
+                policy, eval_tasks, eval_rollout or rollout, seed=schedule.seed, sampling=schedule.eval_sampling
+            )
             metrics |= {f"eval/{name}": value for name, value in results.items()}
             metrics["time/eval"] = time.perf_counter() - began
         history.append(metrics)
