@@ -15,7 +15,7 @@ from sandlot.envs.core.errors import EnvironmentFault, UserError
 class Guarded(TyperGroup):
     """Turns a user's mistake into one line and exit code 2, Ctrl-C into one line and exit code 130."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)

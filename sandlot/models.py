@@ -8,13 +8,15 @@ from typing import Any
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.policies.scripted import BASELINES
 
+NAMED = ("smollm2-135m",)  # models with weights in a package
+
 
 def load_policy(spec: str) -> Any:
     """The policy that `spec` names.
 
     Args:
-        spec: a baseline (`oracle`, `random`, `noop` …), a folder with a saved policy or Hugging Face model, or
-            `openai:MODEL@URL`.
+        spec: a baseline (`oracle`, `random`, `noop` …), a folder with a saved policy or Hugging Face model, a run
+            folder of `sandlot train`, a model's name, or `openai:MODEL@URL`.
 
     Raises:
         InvalidArgument: it is none of these.
@@ -23,8 +25,25 @@ def load_policy(spec: str) -> Any:
     """
     if spec in BASELINES:
         return BASELINES[spec]()
-    if Path(spec).is_dir():
+    if spec.startswith("openai:"):
+        return _served(spec)
+    trained = Path(spec) / "model"  # a run folder of `sandlot train`
+    if trained.is_dir() or Path(spec).is_dir():
         from sandlot.harness.policies.hf import HFPolicy
 
-        return HFPolicy.load(spec)
-    raise InvalidArgument(f"no policy {spec!r}; use {', '.join(BASELINES)}, a model folder, or openai:MODEL@URL")
+        return HFPolicy.load(trained if trained.is_dir() else spec)
+    if spec in NAMED:
+        from sandlot.harness.policies.smollm import load
+
+        return load(spec)
+    known = ", ".join([*BASELINES, *NAMED])
+    raise InvalidArgument(f"no policy {spec!r}; use {known}, a model folder, a run folder, or openai:MODEL@URL")
+
+
+def _served(spec: str) -> Any:
+    from sandlot.harness.policies.openai import OpenAIPolicy
+
+    model, at, url = spec.removeprefix("openai:").rpartition("@")
+    if not at or not model or not url.startswith(("http://", "https://")):
+        raise InvalidArgument(f"{spec!r} is not of the form openai:MODEL@http://HOST:PORT/v1")
+    return OpenAIPolicy(model, url)

@@ -61,6 +61,7 @@ class _Game:
         self.observation, self.info = env.reset(seed=seed, options=options)
         self.reward = 0.0
         self.over = False
+        self.listed: tuple[str, ...] | None = None  # what is numbered on the screen
 
     def watch(self, delay: float) -> None:
         self._begin()
@@ -132,16 +133,17 @@ class _Game:
     def _say(self, text: str) -> None:
         self.console.print(Text(visible(text), style="dim"))
 
-    def _list_actions(self) -> None:
+    def _list_actions(self, *, again: bool = False) -> None:
         listed = self.info["admissible"]
-        if listed:
+        if listed and (again or listed != self.listed):
+            self.listed = listed
             cells = [Text.assemble((f"{i:>3} ", "cyan"), visible(action)) for i, action in enumerate(listed, 1)]
             self.console.print(Columns(cells, padding=(0, 2), column_first=True))
 
     def _actions(self) -> None:
         if self.info["admissible"] is None:
             self._say("This environment does not list its actions.")
-        self._list_actions()
+        self._list_actions(again=True)
 
     def _hint(self) -> None:
         self._say(self.env.hint() or "There is no hint.")
