@@ -169,7 +169,7 @@ def micro_batches(calls: Sequence[Call], max_tokens: int) -> list[list[Call]]:
 
 
 def batch_indices(calls: Sequence[Call], max_tokens: int) -> list[list[int]]:
-    """Indices of `calls` per batch: whole sessions, those of similar length together, the longest first.
+    """Indices of `calls` per batch: whole sessions, trees before chains, similar lengths together, longest first.
 
     A batch holds at most `max_tokens` token slots, padding included, except that a session which alone is larger is a
     batch by itself. Within a batch the indices rise.
@@ -180,8 +180,8 @@ def batch_indices(calls: Sequence[Call], max_tokens: int) -> list[list[int]]:
     shapes = []
     for members in sessions.values():
         packing = pack([calls[index] for index in members])
-        shapes.append((not packing.chains.all(), int(packing.lengths.max()), packing.rows, members))
-    shapes.sort(key=lambda shape: (-shape[1], shape[0], shape[3][0]))
+        shapes.append((bool(packing.chains.all()), int(packing.lengths.max()), packing.rows, members))
+    shapes.sort(key=lambda shape: (shape[0], -shape[1], shape[3][0]))
     batches: list[list[int]] = []
     width, rows = 0, 0
     for _, length, count, members in shapes:

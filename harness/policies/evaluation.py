@@ -295,7 +295,11 @@ def _forward(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Logits (reads, V) of the nodes `reads` and, if wanted, the last hidden states (rows, longest row, size)."""
     parameter = next(model.parameters())
-    inputs = {name: tensor.to(parameter.device) for name, tensor in _inputs(packing, parameter.dtype).items()}
+    inputs = {name: tensor.to(parameter.device) for name, tensor in _inputs(packing).items()}
+    if "attention_mask" in inputs:
+        seen = inputs["attention_mask"]
+        mask = torch.zeros(seen.shape, dtype=parameter.dtype, device=seen.device)
+        inputs["attention_mask"] = mask.masked_fill_(~seen, torch.finfo(parameter.dtype).min)
     at = torch.from_numpy(_slots(packing, reads)).to(parameter.device)
     kept: list[torch.Tensor] = []
 
@@ -324,7 +328,7 @@ def _slots(packing: Packing, nodes: np.ndarray) -> np.ndarray:
     return row * packing.lengths.max(initial=0) + nodes - packing.starts[row]
 
 
-def _inputs(packing: Packing, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+def _inputs(packing: Packing) -> dict[str, torch.Tensor]:
     """The padded batch. Padding lies to the right, where causal attention never looks: chains need no mask at all."""
     shape = (packing.rows, int(packing.lengths.max(initial=0)))
     real = np.arange(shape[1]) < packing.lengths[:, None]
@@ -339,11 +343,10 @@ def _inputs(packing: Packing, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     for row in range(packing.rows):
         start, stop = packing.starts[row : row + 2]
         _ancestors(seen[row], packing.parent[start:stop] - start)
-    mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
     return {
         "input_ids": torch.from_numpy(ids),
         "position_ids": torch.from_numpy(position),
-        "attention_mask": mask[:, None],
+        "attention_mask": torch.from_numpy(seen)[:, None],
     }
 
 

@@ -215,3 +215,9 @@ def test_batches_hold_every_call_once(calls: list[Call], limit: int) -> None:
         packing = pack([calls[index] for index in batch])
         sessions = {calls[index].session for index in batch}
         assert packing.rows * int(packing.lengths.max()) <= limit or len(sessions) == 1
+
+
+def test_trees_are_batched_apart_from_chains() -> None:
+    chain = [make_call(name, (1,) * 8, (2,), name) for name in "ab"]
+    tree = [make_call(name, (1, 2), (3,), name, choices=((3,), (4, 5)), choice=0) for name in "cd"]
+    assert batch_indices([chain[0], tree[0], chain[1], tree[1]], 20) == [[1, 3], [0, 2]]
