@@ -1,7 +1,8 @@
 """Speed of the episode loop: `python benchmarks/rollout.py`.
 
-1. Turns per second of the loop with a scripted policy over 64 live environments, beside the bare environment
-   without a harness and beside Gymnasium's own vector environment, which batches steps but records nothing.
+1. Turns per second of the loop with a scripted policy over 64 live environments, stepped inline (pure computations) and
+   in a thread each (environments that wait), beside the bare environment without a harness and beside Gymnasium's own
+   vector environment, which batches steps but records nothing.
 2. 64 environments that sleep 20 ms in every step: a round of all of them should take about one step's time, not 64.
 """
 
@@ -29,10 +30,20 @@ SLEEP = 0.020  # s
 SLEEPY_STEPS = 20
 
 
-class Sleepy(Corridor):
-    """A Corridor whose steps wait, as a server's would."""
+class Inline(Corridor):
+    """A Corridor that is stepped inline."""
+
+    waits = False
+
+
+class Threaded(Corridor):
+    """A Corridor that gets a thread of its own."""
 
     waits = True
+
+
+class Sleepy(Threaded):
+    """A Corridor whose steps wait, as a server's would."""
 
     def _step(self, action: str) -> Outcome:
         time.sleep(SLEEP)
@@ -43,7 +54,7 @@ class Sleepy(Corridor):
 class Maker(EnvMaker):
     """Makes instances of a class that is not registered."""
 
-    cls: type[TextEnv] = Corridor
+    cls: type[TextEnv] = Inline
 
     def __call__(self) -> TextEnv:
         """A new instance."""
@@ -99,13 +110,15 @@ def loop(make: Maker) -> None:
 
 def measure(repeats: int) -> dict[str, float]:
     """All figures: turns per second, and seconds per round of 64 sleeping steps."""
-    pure = Maker("benchmark", {"rooms": ROOMS, "max_steps": STEPS})
+    inline = Maker("benchmark", {"rooms": ROOMS, "max_steps": STEPS})
+    threaded = Maker("benchmark", {"rooms": ROOMS, "max_steps": STEPS}, Threaded)
     sleepy = Maker("benchmark", {"rooms": ROOMS, "max_steps": SLEEPY_STEPS}, Sleepy)
     turns = ENVS * STEPS
     return {
-        "bare": turns / seconds(partial(bare, pure, STEPS), repeats),
-        "vector": turns / seconds(partial(vector, pure, STEPS), repeats),
-        "loop": turns / seconds(partial(loop, pure), repeats),
+        "bare": turns / seconds(partial(bare, inline, STEPS), repeats),
+        "vector": turns / seconds(partial(vector, inline, STEPS), repeats),
+        "inline": turns / seconds(partial(loop, inline), repeats),
+        "threaded": turns / seconds(partial(loop, threaded), repeats),
         "round": seconds(partial(loop, sleepy), min(repeats, 3)) / SLEEPY_STEPS,
     }
 
@@ -120,7 +133,8 @@ def main() -> None:
     for name, label in (
         ("bare", "bare environment"),
         ("vector", "gymnasium SyncVectorEnv"),
-        ("loop", "harness loop, everything recorded"),
+        ("inline", "harness loop, environments inline"),
+        ("threaded", "harness loop, a thread per environment"),
     ):
         table.add_row(label, f"{found[name]:,.0f}", f"{found[name] / found['bare']:.2f}")
     console = Console()

@@ -67,6 +67,8 @@ def train_dataset(
         raise InvalidArgument(f"n must be at least 1, not {n}")
     with closing(EnvMaker(env_id, {"split": split, **kwargs})()) as env:
         tasks = env.tasks.first(n)
+    if not tasks:
+        raise InvalidArgument(f"{env_id} has no tasks in split {split!r}")
     rows = []
     for row in range(n):
         task = tasks[row % len(tasks)].id
