@@ -33,11 +33,14 @@ class FullHistory:
     Args:
         system: a system message put first, or None.
         list_actions: add the admissible actions to every observation (longer prompts; for policies that write text).
+        remind: repeat the instruction after every observation, so that a small model finds it at a fixed distance.
     """
 
-    def __init__(self, system: str | None = None, *, list_actions: bool = False) -> None:
+    def __init__(self, system: str | None = None, *, list_actions: bool = False, remind: bool = False) -> None:
         self.system = system
         self.list_actions = list_actions
+        self.remind = remind
+        self.instruction = ""
         self.head: tuple[Message, ...] = ()
         self.pairs: list[tuple[Message, Message]] = []
 
@@ -46,6 +49,7 @@ class FullHistory:
         instruction = info.get("instruction") or ""
         if instruction and instruction not in observation:
             observation = f"{instruction}\n\n{observation}"
+        self.instruction = instruction
         head = [Message("system", self.system)] if self.system else []
         self.head = (*head, Message("user", self._show(observation, info)))
         self.pairs = []
@@ -61,8 +65,8 @@ class FullHistory:
     def _show(self, observation: str, info: Mapping[str, Any]) -> str:
         admissible = info.get("admissible")
         if self.list_actions and admissible:
-            return f"{observation}\n\nActions: {'; '.join(admissible)}"
-        return observation
+            observation = f"{observation}\n\nActions: {'; '.join(admissible)}"
+        return f"{observation}\nTask: {self.instruction}" if self.remind and self.instruction else observation
 
 
 class Window(FullHistory):
@@ -72,10 +76,13 @@ class Window(FullHistory):
         turns: how many past turns are shown; 0 shows the task and the latest observation only.
         system: as in `FullHistory`.
         list_actions: as in `FullHistory`.
+        remind: as in `FullHistory`.
     """
 
-    def __init__(self, turns: int, system: str | None = None, *, list_actions: bool = False) -> None:
-        super().__init__(system, list_actions=list_actions)
+    def __init__(
+        self, turns: int, system: str | None = None, *, list_actions: bool = False, remind: bool = False
+    ) -> None:
+        super().__init__(system, list_actions=list_actions, remind=remind)
         self.turns = turns
 
     def render(self) -> tuple[Message, ...]:
