@@ -133,7 +133,7 @@ class FastEngine:
         match verb:
             case "go":
                 self.set_state(replace(state, location=game.location[item]))
-                return f"You arrive at {names[item]}. {self._see(item)}"
+                return f"You arrive at {game.arrivals[item]}. {self._see(item)}"
             case "open":
                 self.set_state(replace(state, opened=state.opened | {item}))
                 return f"You open the {names[item]}. {self._see(item)}"
@@ -170,7 +170,9 @@ class FastEngine:
     def _list_commands(self) -> dict[str, Command]:
         game, state, names = self.game, self.state, self.game.names
         commands: dict[str, Command] = dict(game.go_commands)
-        commands |= {"look": ("look",), "inventory": ("inventory",), "help": ("help",)}
+        commands |= {"look": ("look",), "inventory": ("inventory",)}
+        if game.help:
+            commands["help"] = ("help",)
         held, here = state.held, self.here()
         put = ("move", "to") if game.put_words == "to" else ("put", game.put_words)
         for spot in here:

@@ -24,7 +24,7 @@ class TextWorldEngine:
 
     def __init__(self) -> None:
         with _contained():
-            self._env = _make()
+            self._env: Any = _make()
         self._state: Any = None
 
     def start(self, data: Mapping[str, Any]) -> str:

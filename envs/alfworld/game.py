@@ -78,9 +78,11 @@ class Game:
     """The task sentence, as the benchmark words it."""
     goal: Goal
     help: str
-    """The answer to "help"."""
+    """The answer to "help"; empty where the game has no such command (before ALFWorld 0.4)."""
     put_words: str
     """"to" (ALFWorld 0.4: "move X to Y") or "in/on" (before: "put X in/on Y")."""
+    arrivals: Mapping[str, str]
+    """Receptacle -> what the text says one arrives at: its own name, before ALFWorld 0.4 its location's ("loc 12")."""
     names: Mapping[str, str]
     """id -> what the text calls it ("mug 1")."""
     kind: Mapping[str, str]
@@ -159,18 +161,30 @@ def parse_game(data: Mapping[str, Any]) -> Game:
     if sentence is None:
         raise BadGame('its grammar has no sentence "Your task is to: …"')
     instruction = json.loads(sentence.group(1)).removeprefix("Your task is to: ")
-    put_words = "to" if "move {o} to {r}" in grammar else "in/on"
-    return build_game(parse_problem(problem), instruction, help_text(grammar), put_words)
+    return build_game(
+        parse_problem(problem),
+        instruction,
+        help_text(grammar),
+        put_words="to" if "move {o} to {r}" in grammar else "in/on",
+        arrive_at_location="You arrive at {lend.name}." in grammar,
+    )
 
 
-def build_game(problem: Problem, instruction: str, answer: str, put_words: str = "to") -> Game:
-    """Index a problem as a `Game`. Raises `BadGame` where the goal is none of the six task types'."""
+def build_game(
+    problem: Problem, instruction: str, answer: str, *, put_words: str = "to", arrive_at_location: bool = False
+) -> Game:
+    """Index a problem as a `Game`; `answer` is the one to "help".
+
+    Raises:
+        BadGame: the goal is none of the six task types', or the agent is nowhere.
+    """
     facts: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
     for line in "\n".join(map(" ".join, problem.facts)).lower().splitlines():
         predicate, *words = line.split(" ")
         facts[predicate].append(tuple(words))
     types = {name.lower(): kind for name, kind in problem.types.items()}
-    names = _display_names(types)
+    mentioned = {word for rows in facts.values() for row in rows for word in row}
+    names = _display_names(name for name in mentioned if types.get(name) in ("object", "receptacle", "location"))
     location = {receptacle: place for receptacle, place in facts["receptacleatlocation"]}
     receptacles = tuple(sorted(location))
     agents = [name for name, kind in types.items() if kind == "agent"]
@@ -210,6 +224,7 @@ def build_game(problem: Problem, instruction: str, answer: str, put_words: str =
         goal=_read_goal(problem.goal),
         help=answer,
         put_words=put_words,
+        arrivals={name: names[place if arrive_at_location else name] for name, place in location.items()},
         names=names,
         kind=kind,
         receptacles=receptacles,
@@ -255,13 +270,9 @@ def _typed(words: list[Any]) -> dict[str, str]:
     return types
 
 
-def _display_names(types: Mapping[str, str]) -> dict[str, str]:
+def _display_names(ids: Iterable[str]) -> dict[str, str]:
     """ALFWorld's names: instances of a class are numbered in descending order of their sorted ids."""
-    labels = {
-        name: name.split("_bar_", 1)[0] + ("basin" if "basin" in name else "")
-        for name, kind in types.items()
-        if kind in ("object", "receptacle")
-    }
+    labels = {name: name.split("_bar_", 1)[0] + ("basin" if "basin" in name else "") for name in ids}
     left = Counter(label for name, label in labels.items() if "_bar_" in name)
     names = {}
     for name in sorted(labels):
