@@ -129,6 +129,9 @@ def evaluate(
     ] = "random",
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks, spread evenly over the split.")] = 100,
     split: Annotated[str, typer.Option(help="train, valid_seen, valid_unseen or test.")] = "valid_unseen",
+    format: Annotated[
+        str, typer.Option(help="How an action is read from an answer: plain (its first line), tags or json.")
+    ] = "plain",
     decode: Annotated[
         str, typer.Option(help="How a model answers: free text, trie (token by token among the actions) or choice.")
     ] = "free",
@@ -160,6 +163,7 @@ def evaluate(
         split=split,
         tasks=tasks,
         seed=seed,
+        format=format,
         decode=decode,
         temperature=temperature,
         max_tokens=max_tokens,

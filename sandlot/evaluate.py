@@ -15,6 +15,7 @@ from sandlot.arguments import make_env
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.envs.core.registry import find
 from sandlot.envs.core.tasks import Task
+from sandlot.harness.codec import make_codec
 from sandlot.harness.context import FullHistory
 from sandlot.harness.loop import EnvMaker, Limits, Rollout, play
 from sandlot.harness.policy import Sampling
@@ -38,6 +39,8 @@ class Evaluation:
     tasks: int = 100
     """How many tasks of the split, spread evenly over it."""
     seed: int = 0
+    format: str = "plain"
+    """How an action is read from an answer: "plain" (its first line), "tags" (`<action>…</action>`) or "json"."""
     decode: str = "free"
     temperature: float = 0.0
     max_tokens: int = 64
@@ -66,13 +69,14 @@ def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
     tasks = env.tasks.first(plan.tasks)
     env.close()
     policy = load_policy(plan.policy)
-    run = RunFolder.create(f"eval-{env_id.rpartition('/')[2]}", {"eval": plan}, root=out)
     rollout = Rollout(
         EnvMaker(env_id, arguments),
         Sampling(temperature=plan.temperature, max_tokens=plan.max_tokens, decode=plan.decode),
         context=lambda: FullHistory(list_actions=plan.list_actions),
+        parse=make_codec(plan.format),
         limits=Limits(concurrency=plan.concurrency),
     )
+    run = RunFolder.create(f"eval-{env_id.rpartition('/')[2]}", {"eval": plan}, root=out)
     finished: list[Trajectory] = []
     try:
         _play(console, policy, tasks, rollout, plan.seed, run, finished)

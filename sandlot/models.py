@@ -27,23 +27,19 @@ def load_policy(spec: str) -> Any:
         return BASELINES[spec]()
     if spec.startswith("openai:"):
         return _served(spec)
-    trained = Path(spec) / "model"  # a run folder of `sandlot train`
-    if trained.is_dir() or Path(spec).is_dir():
-        from sandlot.harness.policies.hf import HFPolicy
-
-        return HFPolicy.load(trained if trained.is_dir() else spec)
-    if spec in NAMED:
+    trained = Path(spec) / "model"  # in a run folder of `sandlot train`
+    if spec in NAMED or Path(spec).is_dir():
         from sandlot.harness.policies.smollm import load
 
-        return load(spec)
+        return load(trained if trained.is_dir() else spec)
     known = ", ".join([*BASELINES, *NAMED])
     raise InvalidArgument(f"no policy {spec!r}; use {known}, a model folder, a run folder, or openai:MODEL@URL")
 
 
 def _served(spec: str) -> Any:
-    from sandlot.harness.policies.openai import OpenAIPolicy
-
     model, at, url = spec.removeprefix("openai:").rpartition("@")
     if not at or not model or not url.startswith(("http://", "https://")):
         raise InvalidArgument(f"{spec!r} is not of the form openai:MODEL@http://HOST:PORT/v1")
+    from sandlot.harness.policies.openai import OpenAIPolicy
+
     return OpenAIPolicy(model, url)

@@ -16,7 +16,7 @@ die() { printf '[setup] %s\n' "$*" >&2; exit 1; }
 fingerprint() { cat pyproject.toml setup.py sandlot/version.py scripts/setup.sh scripts/constraints.txt | sha256sum; pwd; }
 if [[ -f $stamp ]] && [[ $(fingerprint) == "$(cat $stamp)" ]] && $venv/bin/python -c '' 2>/dev/null; then exit 0; fi
 
-exec 9>.setup.lock  # two `make` at once: the second waits, then finds the work done
+exec 9<scripts/setup.sh  # two `make` at once: the second waits, then finds the work done
 flock 9
 if [[ -f $stamp ]] && [[ $(fingerprint) == "$(cat $stamp)" ]] && $venv/bin/python -c '' 2>/dev/null; then exit 0; fi
 
