@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, overload
 
 import multiprocessing as mp  # isort: skip
 from gymnasium.spaces import Text
@@ -51,6 +52,8 @@ def _create(space: UnicodeText, n: int = 1, ctx: BaseContext | Any = mp) -> Any:
 
 @_shm.write_to_shared_memory.register(UnicodeText)
 def _write(space: UnicodeText, index: int, value: str, shared_memory: Any) -> None:
+    if len(value) > space.max_length:
+        raise ValueError(f"a text of {len(value)} characters in a space of {space.max_length}")
     data = value.encode("utf-8", "surrogatepass")
     start = index * (4 + space.max_length * _BYTES_PER_CHARACTER)
     view = memoryview(shared_memory.get_obj()).cast("B")
@@ -59,11 +62,35 @@ def _write(space: UnicodeText, index: int, value: str, shared_memory: Any) -> No
 
 
 @_shm.read_from_shared_memory.register(UnicodeText)
-def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> tuple[str, ...]:
-    stride = 4 + space.max_length * _BYTES_PER_CHARACTER
-    view = memoryview(shared_memory.get_obj()).cast("B")
-    texts = []
-    for start in range(0, n * stride, stride):
+def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> Any:
+    return _SharedTexts(space, shared_memory, n)
+
+
+class _SharedTexts(Sequence[str]):
+    """The texts that lie in shared memory now; a deep copy is a plain tuple of them.
+
+    `AsyncVectorEnv` reads its buffer once, when it is built, and later returns deep copies of what it got then: it
+    counts on arrays that are views of the buffer. This is such a view for texts.
+    """
+
+    def __init__(self, space: UnicodeText, shared_memory: Any, n: int) -> None:
+        self._memory, self._n = shared_memory, n
+        self._stride = 4 + space.max_length * _BYTES_PER_CHARACTER
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(self._n)))
+        start = range(self._n)[index] * self._stride
+        view = memoryview(self._memory.get_obj()).cast("B")
         size = int.from_bytes(view[start : start + 4], "little")
-        texts.append(bytes(view[start + 4 : start + 4 + size]).decode("utf-8", "surrogatepass"))
-    return tuple(texts)
+        return bytes(view[start + 4 : start + 4 + size]).decode("utf-8", "surrogatepass")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
+        return tuple(self)

@@ -185,7 +185,9 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             EnvironmentFault: the environment could not be started; try again.
         """
         super().reset(seed=seed)
-        limit = self.spec.max_episode_steps if self.spec else None
+        # `gymnasium.make` keeps the limit out of the bare environment's own spec.
+        registered = gymnasium.registry.get(self.spec.id) if self.spec else None
+        limit = registered.max_episode_steps if registered else None
         if self.max_steps is not None and limit is not None and self.max_steps > limit:
             raise InvalidArgument(
                 f"max_steps={self.max_steps} is above the registered limit {limit}: "

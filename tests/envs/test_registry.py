@@ -1,0 +1,22 @@
+"""The conformance suite over the whole registry."""
+
+from __future__ import annotations
+
+import pytest
+from sandlot.envs import REGISTRY
+from sandlot.envs.core import EnvironmentFault, MissingData, MissingExtra
+from sandlot.envs.core.testing import check_text_env
+
+
+@pytest.mark.parametrize("env_id", REGISTRY)
+def test_contract(env_id: str) -> None:
+    entry = REGISTRY[env_id]
+    try:
+        env = entry.load()(**entry.kwargs)
+        env.reset(seed=0)
+        env.close()
+    except (MissingExtra, MissingData, EnvironmentFault) as error:
+        pytest.skip(f"cannot run here: {error}")
+    report = check_text_env(env_id, episodes=20 if entry.family == "toys" else 4)
+    print(report)
+    assert len(report.passed) > 20
