@@ -64,7 +64,8 @@ def curve_png(
     values = [b for points in series.values() for _, b in points]
     if values and min(values) >= 0 and max(values) <= 1:
         axes.set_ylim(-0.02, 1.02)
-    axes.set(xlabel=x, ylabel=y, title=title)
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_title(title, parse_math=False)  # a name with a dollar sign is not a formula
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if len(series) > 1:
