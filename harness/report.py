@@ -117,7 +117,8 @@ def report_html(
 
 def _episode(episode: Trajectory, *, opened: bool) -> str:
     mark = '<b class="solved">solved</b>' if episode.success else '<b class="failed">not solved</b>'
-    facts = f"{len(episode.turns)} turns, return {episode.reward:.3g}, {episode.stop}"
+    turns = f"{len(episode.turns)} turn{'s' * (len(episode.turns) != 1)}"
+    facts = f"{turns}, return {episode.reward:.3g}, {episode.stop}"
     rows = [f"<pre>{_text(episode.first_observation)}</pre>"]
     for number, turn in enumerate(episode.turns, 1):
         said = turn.call.text if turn.call.text.strip() != turn.action.strip() else ""
