@@ -13,18 +13,25 @@ if TYPE_CHECKING:
     from .registry import REGISTRY, Registration, find, make, register
     from .spaces import UnicodeText
     from .tasks import SPLITS, ListTasks, Task, TaskSet, check_split
+    from .testing import ConformanceError, Report, check_text_env
     from .text_env import Outcome, Snapshot, StepInfo, TextEnv, text_key
+    from .wrappers import ActionParser, AdmissibleChoice, HistoryWrapper
 
 __all__ = [
     "REGISTRY",
     "SPLITS",
+    "ActionParser",
+    "AdmissibleChoice",
+    "ConformanceError",
     "EnvironmentFault",
+    "HistoryWrapper",
     "InvalidArgument",
     "ListTasks",
     "MissingData",
     "MissingExtra",
     "Outcome",
     "Registration",
+    "Report",
     "Snapshot",
     "StepInfo",
     "Task",
@@ -34,6 +41,7 @@ __all__ = [
     "UnknownTask",
     "UserError",
     "check_split",
+    "check_text_env",
     "find",
     "make",
     "register",
@@ -45,7 +53,9 @@ _MODULES = {
     "registry": {"REGISTRY", "Registration", "find", "make", "register"},
     "spaces": {"UnicodeText"},
     "tasks": {"SPLITS", "ListTasks", "Task", "TaskSet", "check_split"},
+    "testing": {"ConformanceError", "Report", "check_text_env"},
     "text_env": {"Outcome", "Snapshot", "StepInfo", "TextEnv", "text_key"},
+    "wrappers": {"ActionParser", "AdmissibleChoice", "HistoryWrapper"},
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

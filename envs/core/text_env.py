@@ -63,6 +63,11 @@ class Snapshot:
     state: Any
 
 
+def printable(text: str) -> str:
+    """The text with characters that break terminals, logs or encoders replaced."""
+    return text if text.isascii() and text.isprintable() else _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def text_key(*parts: str | bytes) -> str:
     """A short stable hash of texts: 16 hexadecimal digits, the same in every process and version of Python."""
     digest = blake2b(digest_size=8)
@@ -213,12 +218,7 @@ class TextEnv(gymnasium.Env[str, str], ABC):
                 f"The action has {len(action)} characters; at most {self.max_action} are accepted.", valid=False
             )
         else:
-            clean = (
-                action
-                if action.isascii() and action.isprintable()
-                else _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", action)
-            )
-            outcome = self._step(clean)
+            outcome = self._step(printable(action))
         self._steps += 1
         self._ended = outcome.terminated
         truncated = self.max_steps is not None and self._steps >= self.max_steps and not outcome.terminated
