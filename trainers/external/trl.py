@@ -49,7 +49,7 @@ def train_dataset(
         env_id: the environment.
         split: whose tasks.
         n: rows; tasks are spread evenly over the split, and repeat with other seeds where there are fewer.
-        seed: seed of the first row's episodes.
+        seed: of the first row's episodes, for `environment_factory`; `rollout_func` goes by the trainer's own seed.
         system: a system message put before the first observation, or None.
         **kwargs: further constructor arguments of the environment.
 

@@ -31,6 +31,11 @@ from sandlot.trainers.external.trl import (
     train_dataset,
 )
 
+pytestmark = [  # transformers' and torch's own
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore:'pin_memory' argument"),
+]
+
 ENV = "sandlot/Corridor-v0"
 
 
