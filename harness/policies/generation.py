@@ -114,6 +114,8 @@ class Generator:
         ended = set(sessions)
         for key in [key for key in self.sessions if key[0] in ended]:
             self._drop(self.sessions.pop(key))
+        if not self.rows:  # whatever comes next (often a training step) may need the memory
+            self.cache = RowCache()
 
     def reset(self) -> None:
         """Forget all keys and values (not the recorded ids): the weights changed, or memory is wanted."""
@@ -438,7 +440,7 @@ def _take(job: _Job, token: int, logprob: float) -> None:
     job.logprobs.append(logprob)
     job.allowed.append(job.node.allowed)
     job.pending.append(token)
-    job.node = job.node.children[token]
+    job.node = job.node.child(token)
     if job.node.action is not None:
         job.finish = "stop"
 

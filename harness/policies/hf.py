@@ -66,10 +66,11 @@ class HFPolicy:
         self.version = 0
         self.value_head: torch.nn.Linear | None = None
         if critic:
-            head = torch.nn.utils.skip_init(torch.nn.Linear, model.config.hidden_size, 1, device=self.device)
-            self.value_head = head  # skip_init: torch's global generator is left alone
-            torch.nn.init.zeros_(self.value_head.weight)
-            torch.nn.init.zeros_(self.value_head.bias)
+            # skip_init: torch's global generator is left alone
+            head: Any = torch.nn.utils.skip_init(torch.nn.Linear, model.config.hidden_size, 1, device=self.device)
+            for parameter in head.parameters():
+                torch.nn.init.zeros_(parameter)
+            self.value_head = head
         self.generator = Generator(self.model, self.format, self.max_context, batch_size)
 
     # -- playing ------------------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ class RowCache:
         columns = -(-(columns + 1) // GROWTH) * GROWTH
         if rows <= self.rows and columns <= self.columns:
             return
+        if rows > self.rows:  # sessions often come a few at a time
+            rows = max(rows, self.rows * 3 // 2)
         rows, columns = max(rows, self.rows), max(columns, self.columns)
         for tensors in (self.keys, self.values):
             for layer, old in enumerate(tensors):

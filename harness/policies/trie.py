@@ -3,48 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+Candidate = tuple[tuple[int, ...], str]  # ids with the stop token, and the action they stand for
 
-@dataclass(slots=True)
+
 class Node:
-    """A prefix that some admissible actions share."""
+    """A prefix that some admissible actions share. Its children are made when they are first asked for.
 
-    children: dict[int, Node] = field(default_factory=dict)
-    action: str | None = None
-    """The action that ends here; only on the nodes below a stop token."""
-    allowed: tuple[int, ...] = ()
-    """The ids in `children`, rising."""
+    Args:
+        candidates: those that begin with the prefix.
+        depth: length of the prefix.
+    """
+
+    __slots__ = ("_children", "allowed", "candidates", "depth")
+
+    def __init__(self, candidates: Sequence[Candidate], depth: int) -> None:
+        self.candidates = candidates
+        self.depth = depth
+        self.allowed = tuple(sorted({ids[depth] for ids, _ in candidates if len(ids) > depth}))
+        """The ids that may follow, rising; none where an action is complete."""
+        self._children: dict[int, Node] = {}
+
+    @property
+    def action(self) -> str | None:
+        """The action that is complete here, or None; of several with the same ids, the first."""
+        return None if self.allowed else self.candidates[0][1]
+
+    def child(self, token: int) -> Node:
+        """The node one allowed token further."""
+        if token not in self._children:
+            below = [candidate for candidate in self.candidates if candidate[0][self.depth] == token]
+            self._children[token] = Node(below, self.depth + 1)
+        return self._children[token]
 
 
 class Trie:
     """All admissible actions, each encoded as its ids and the stop token.
 
     Args:
-        actions: admissible actions; where two are encoded alike, the first stands for both.
-        encode: text to ids.
+        actions: admissible actions.
+        encode: text to ids, the stop token never among them.
         stop: the stop token's id.
     """
 
     def __init__(self, actions: Sequence[str], encode: Callable[[str], tuple[int, ...]], stop: int) -> None:
-        self.root = Node()
-        self.candidates = tuple((*encode(action), stop) for action in actions)
         self.actions = tuple(actions)
+        self.candidates = tuple((*encode(action), stop) for action in actions)
         self.depth = max(len(candidate) for candidate in self.candidates)
-        nodes = [self.root]
-        for action, candidate in zip(actions, self.candidates):
-            node = self.root
-            for token in candidate:
-                if token not in node.children:
-                    node.children[token] = Node()
-                    nodes.append(node.children[token])
-                node = node.children[token]
-            node.action = node.action or action
-        for node in nodes:
-            node.allowed = tuple(sorted(node.children))
+        self.root = Node(list(zip(self.candidates, self.actions)), 0)
 
     @cached_property
     def tree(self) -> Tree:
@@ -74,9 +83,9 @@ class Tree:
         for row, candidate in enumerate(trie.candidates):
             node = trie.root
             for column, token in enumerate(candidate):
-                number, child = numbers[id(node)], node.children[token]
+                number, child = numbers[id(node)], node.child(token)
                 self.paths[row, column] = edges.setdefault((number, token), len(edges))
-                if child.children and id(child) not in numbers:
+                if child.allowed and id(child) not in numbers:
                     tokens.append(token)
                     depth.append(column)
                     parents.append(number)

@@ -89,7 +89,7 @@ def test_interleaved_sessions_equal_a_policy_that_caches_nothing(decode, tempera
     rng = np.random.default_rng(3)
     kept, fresh = make_policy(critic=True), make_policy(critic=True)
     for policy in (kept, fresh):
-        torch.nn.init.constant_(policy.value_head.weight, 0.1)
+        torch.nn.init.constant_(policy.value_parameters()[0], 0.1)
     sampling = Sampling(temperature=temperature, decode=decode, max_tokens=5)
     live, made = [], 0
     for turn in range(12):
@@ -291,7 +291,7 @@ def test_contexts_that_do_not_fit_are_answered_and_leave_the_others_alone():
     for seed in range(5):
         call = policy.generate([ask(tight)], Sampling(max_tokens=40), [seed])[0]
         assert len(call.completion_ids) <= 3
-        assert call.finish == ("stop" if call.completion_ids[-1] == policy.format.stop else "length")
+        assert call.finish == ("stop" if call.completion_ids[-1:] == (policy.format.stop,) else "length")
     assert policy.generate([ask(tight)], Sampling(decode="trie"), [0])[0].finish == "context"  # needs up to six
 
 
