@@ -119,7 +119,7 @@ def whitened(groups: Sequence[Group], per_turn: PerTurn, eps: float, ddof: int) 
     return [[next(pieces) for _ in group] for group in per_turn]
 
 
-def subtract_kl(groups: Sequence[Group], reference: PerTurn, coef: float) -> None:
+def subtract_kl(groups: Sequence[Group], reference: Advantages, coef: float) -> None:
     """The KL penalty inside the reward: every turn's reward loses coef * sum over its units of (logp - reference).
 
     That sum is the k1 estimate of the divergence from the reference policy. Changes `turn.reward` in place.

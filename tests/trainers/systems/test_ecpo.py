@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.records import StopReason
@@ -10,6 +10,8 @@ from sandlot.trainers.estimators import GRPO, normalise
 from sandlot.trainers.methods import make_recipe
 from sandlot.trainers.systems.ecpo import ECPO, action_credit
 from sandlot.trainers.systems.gigpo import GiGPO
+
+few = settings(max_examples=40, deadline=None)  # a busy machine is no failure
 
 members = st.lists(
     st.lists(
@@ -56,6 +58,7 @@ def test_two_traces_by_hand(episode, group, first):
     assert loss == pytest.approx([-0.5264, -0.4802, -0.6667], abs=1e-4)
 
 
+@few
 @given(visits)
 def test_without_shrinkage_and_noise_it_is_gigpos_step_term(pairs):
     # One return per action makes V_w = 0, so rho = 1; kappa 0 leaves the action means, which are the returns.
@@ -65,6 +68,7 @@ def test_without_shrinkage_and_noise_it_is_gigpos_step_term(pairs):
     assert np.allclose(action_credit(actions, returns, kappa=0), normalise(returns, std=False), atol=1e-6)
 
 
+@few
 @given(visits)
 def test_a_single_action_or_equal_returns_give_exactly_zero(pairs):
     actions, returns = split(pairs)
@@ -72,6 +76,7 @@ def test_a_single_action_or_equal_returns_give_exactly_zero(pairs):
     assert not action_credit(actions, np.full(len(pairs), 0.1), kappa=2).any()
 
 
+@few
 @given(visits, st.floats(0, 10))
 def test_credit_is_an_attenuated_gap_with_the_same_sign(pairs, kappa):
     actions, returns = split(pairs)
@@ -116,6 +121,7 @@ def test_noise_anchors_weigh_less_beside_clean_ones_than_under_gigpo(n, gigpo, e
     assert sizes[:, 0] / sizes[:, 1] == pytest.approx([gigpo, ecpo], rel=0.15)
 
 
+@few
 @given(paths=members)
 def test_omega_zero_is_grpo(paths, episode, group, first):
     played = [group(*(episode(*path) for path in paths))]
@@ -123,6 +129,7 @@ def test_omega_zero_is_grpo(paths, episode, group, first):
         assert first(ECPO(omega=0, std=std)(played)[0]) == first(GRPO(std=std)(played)[0])
 
 
+@few
 @given(paths=members, seed=st.integers(0, 99))
 def test_the_order_of_members_does_not_matter(paths, seed, episode, group, first):
     order = np.random.default_rng(seed).permutation(len(paths))
@@ -132,6 +139,7 @@ def test_the_order_of_members_does_not_matter(paths, seed, episode, group, first
         assert permuted[place] == pytest.approx(plain[i], abs=1e-9)
 
 
+@few
 @given(paths=members)
 def test_void_members_are_ignored(paths, episode, group, first):
     void = episode(("s", "a", 0, 2), ("t", "b", 9, 1), stop=StopReason.FAULT)
@@ -141,6 +149,7 @@ def test_void_members_are_ignored(paths, episode, group, first):
     assert first(spoiled[1:]) == first(plain)
 
 
+@few
 @given(paths=members)
 def test_states_visited_once_have_no_step_credit(paths, episode, group):
     played = group(*(episode(*path) for path in paths))
@@ -166,9 +175,13 @@ def test_it_agrees_with_gigpo_on_the_episodes_part(episode, group, first):
 
 
 def test_settings_outside_their_range_are_refused():
-    for bad, name in (({"anchor": "x"}, "anchor"), ({"gamma": -1}, "gamma"), ({"kappa": -0.1}, "kappa")):
+    for make, name in (
+        (lambda: ECPO(anchor="x"), "anchor"),
+        (lambda: ECPO(gamma=-1), "gamma"),
+        (lambda: ECPO(kappa=-0.1), "kappa"),
+    ):
         with pytest.raises(InvalidArgument, match=name):
-            ECPO(**bad)
+            make()
 
 
 def test_the_recipe():
