@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..core import EnvironmentFault, MissingExtra
 
 TEXTWORLD = threading.Lock()  # textworld's parsers keep global state while a game is loaded
@@ -38,6 +40,7 @@ class StoryState:
     """A saved position."""
 
     machine: tuple[Any, ...]
+    """The interpreter's memory and stack as bytes, and its registers."""
     actions: tuple[Any, ...]
     """The logical actions taken since the start."""
     score: int
@@ -79,7 +82,7 @@ class Story:
             raise EnvironmentFault(f"broken game in {folder} (no opening): delete that folder")
         self._machine.step("tw-trace-actions")
         self._player = _first_number(self._machine.step("tw-print player id")[0])
-        self._start = StoryState(self._machine.get_state(), (), 0, False, False)
+        self._start = StoryState(self._memory(), (), 0, False, False)
         self.load(self._start)
 
     def start(self) -> str:
@@ -174,11 +177,15 @@ class Story:
 
     def save(self) -> StoryState:
         """The position, independent of this object."""
-        return StoryState(self._machine.get_state(), self.actions, self.score, self.won, self.lost)
+        return StoryState(self._memory(), self.actions, self.score, self.won, self.lost)
+
+    def _memory(self) -> tuple[Any, ...]:
+        return tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in self._machine.get_state())
 
     def load(self, state: StoryState) -> None:
         """Go to a position saved from the same game."""
-        self._machine.set_state(state.machine)
+        ram, stack, *registers = state.machine
+        self._machine.set_state((*(np.frombuffer(part, np.uint8).copy() for part in (ram, stack)), *registers))
         self.actions, self.score, self.won, self.lost = state.actions, state.score, state.won, state.lost
         self._commands: dict[str, Any] | None = None
         self._logic = self.game.world.state.copy()
