@@ -12,6 +12,7 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandlot.envs import REGISTRY, find, make, register
 from sandlot.envs.core import (
     EnvironmentFault,
@@ -170,7 +171,7 @@ def test_registering_twice_is_harmless_and_differently_is_an_error() -> None:
     entry = REGISTRY["sandlot/Corridor-v0"]
     same = {"id": entry.id, "entry_point": entry.entry_point, "max_episode_steps": entry.max_episode_steps}
     register(**same, family=entry.family)
-    with pytest.raises(InvalidArgument, match="already registered as toys.corridor:Corridor"):
+    with pytest.raises(InvalidArgument, match=r"already registered as toys\.corridor:Corridor"):
         register(**{**same, "max_episode_steps": 99})
     assert REGISTRY["sandlot/Corridor-v0"] is entry
 

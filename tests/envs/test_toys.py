@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from sandlot.envs import make
-from sandlot.envs.core import SPLITS, InvalidArgument
+from sandlot.envs.core import SPLITS, InvalidArgument, UnknownTask
 from sandlot.envs.toys.exact import unroll
 from sandlot.envs.toys.hint import Hint
 from sandlot.envs.toys.keydoor import KeyDoor
 from sandlot.envs.toys.mini_search import Corpus, MiniSearch
 from sandlot.envs.toys.noisy_anchor import NoisyAnchor
 from sandlot.envs.toys.rooms import Rooms
+from sandlot.envs.toys.tasks import NumberedTasks
 from sandlot.envs.toys.tool_form import ToolForm
 from sandlot.envs.toys.toy import Toy
 
@@ -71,6 +75,26 @@ def test_splits_share_no_task(name: str) -> None:
     assert sum(map(len, contents)) == len(set().union(*contents))
     for tasks in sets:
         assert sets[0].get(tasks.at(0).id) == tasks.at(0)
+
+
+@given(st.integers(10, 400))
+def test_numbered_tasks_use_every_number_once(count: int) -> None:
+    numbers = [
+        task.params["number"] for split in SPLITS for task in NumberedTasks("n", count, lambda n: {"number": n}, split)
+    ]
+    assert sorted(numbers) == list(range(count))
+
+
+@pytest.mark.parametrize(
+    "wrong", ["n-train-7", "n-train-01", "n-dev-0", "m-train-0", "n-train-", "n-train-1²", "n-train--1"]
+)
+def test_numbered_tasks_accept_their_own_ids_only(wrong: str) -> None:
+    tasks = NumberedTasks("n", 10, lambda n: {}, "test")
+    assert tasks.get("n-train-6").split == "train"  # 7 of 10 are for training
+    with pytest.raises(UnknownTask, match="ids look like 'n-test-0'"):
+        tasks.get(wrong)
+    with pytest.raises(InvalidArgument, match="only 9 different tasks"):
+        NumberedTasks("n", 9, lambda n: {}, "test")
 
 
 def test_random_value_of_the_bandit_is_one_in_arms() -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import zlib
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandlot.envs.core import InvalidArgument, TextEnv, text_key
 from sandlot.envs.core.wrappers import ActionParser, AdmissibleChoice, HistoryWrapper, parse_json, parse_tags
 
 
-def _corridor(**kwargs: object) -> gymnasium.Env[str, str]:
+def _corridor(**kwargs: Any) -> gymnasium.Env[str, str]:
     return gymnasium.make("sandlot/Corridor-v0", **kwargs)
 
 
@@ -147,7 +150,7 @@ def test_choice_explains_what_does_not_fit() -> None:
 def test_wrapped_specs_round_trip() -> None:
     env = AdmissibleChoice(HistoryWrapper(ActionParser(_corridor(), "json"), turns=3), n=8, features=64)
     assert env.spec is not None
-    for spec in (env.spec, gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())):
+    for spec in (env.spec, EnvSpec.from_json(env.spec.to_json())):
         again = gymnasium.make(spec)
         assert again.action_space == env.action_space
         assert (again.reset(seed=4)[0] == env.reset(seed=4)[0]).all()
