@@ -23,7 +23,7 @@ class Guarded(TyperGroup):
             typer.secho(f"error: {' '.join(str(error).split())}", fg="red", err=True)
             raise typer.Exit(2) from None
         except EnvironmentFault as error:
-            typer.secho(f"the environment failed: {' '.join(str(error).split())}", fg="red", err=True)
+            typer.secho(f"failed: {' '.join(str(error).split())}", fg="red", err=True)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             typer.secho("interrupted; what was finished is kept", err=True)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sandlot.arguments import make_env
-from sandlot.envs.core.errors import InvalidArgument
+from sandlot.envs.core.errors import EnvironmentFault, InvalidArgument
 from sandlot.envs.core.registry import find
 from sandlot.envs.core.tasks import Task
 from sandlot.harness.codec import make_codec
@@ -24,6 +24,7 @@ from sandlot.harness.report import report_html
 from sandlot.harness.runs import RunFolder, plain
 from sandlot.harness.summary import summarise
 from sandlot.models import load_policy
+from sandlot.version import VERSION
 
 SHOWN = 4  # episodes of each outcome in the report
 
@@ -58,6 +59,7 @@ def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
 
     Raises:
         UserError: the environment, the split, the policy or the folder cannot be used; nothing was written.
+        EnvironmentFault: every episode is void.
     """
     arguments = {"split": plan.split, **plan.arguments}
     env_id = find(plan.env).id
@@ -76,7 +78,7 @@ def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
         parse=make_codec(plan.format),
         limits=Limits(concurrency=plan.concurrency),
     )
-    run = RunFolder.create(f"eval-{env_id.rpartition('/')[2]}", {"eval": plan}, root=out)
+    run = RunFolder.create(f"eval-{env_id.rpartition('/')[2]}", {"sandlot": VERSION, "eval": plan}, root=out)
     finished: list[Trajectory] = []
     try:
         _play(console, policy, tasks, rollout, plan.seed, run, finished)
@@ -86,6 +88,8 @@ def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
         run.write("report.html", _report(plan, env_id, numbers, finished, len(tasks)))
         console.print(_table(plan, env_id, numbers))
         console.print(f"run folder: {run.folder}", soft_wrap=True, markup=False, highlight=False)
+    if all(trajectory.void for trajectory in finished):
+        raise EnvironmentFault(f"no episode could be played; the first failed with {finished[0].error}")
     return run
 
 
@@ -129,7 +133,7 @@ def _table(plan: Evaluation, env_id: str, numbers: Mapping[str, float]) -> Table
 def _cells(numbers: Mapping[str, float]) -> dict[str, str]:
     return {
         "episodes": f"{numbers['episodes']:.0f}",
-        "success": f"{numbers['success']:.1%}",
+        "success": f"{numbers['success']:.1%}" if numbers["episodes"] else "–",
         "95 % interval": f"{numbers['success_low']:.1%} – {numbers['success_high']:.1%}",
         "score": f"{numbers['score']:.3f}",
         "return": f"{numbers['return']:.3f}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sandlot.envs.core.errors import InvalidArgument
+from sandlot.envs.core.errors import InvalidArgument, MissingData
 from sandlot.harness.policies.scripted import BASELINES
 
 NAMED = ("smollm2-135m",)  # models with weights in a package
@@ -28,10 +28,13 @@ def load_policy(spec: str) -> Any:
     if spec.startswith("openai:"):
         return _served(spec)
     trained = Path(spec) / "model"  # in a run folder of `sandlot train`
-    if spec in NAMED or Path(spec).is_dir():
+    folder = trained if trained.is_dir() else Path(spec)
+    if spec not in NAMED and folder.is_dir() and not (folder / "config.json").is_file():
+        raise MissingData(f"{folder} holds no model (config.json is missing)")
+    if spec in NAMED or folder.is_dir():
         from sandlot.harness.policies.smollm import load
 
-        return load(trained if trained.is_dir() else spec)
+        return load(spec if spec in NAMED else folder)
     known = ", ".join([*BASELINES, *NAMED])
     raise InvalidArgument(f"no policy {spec!r}; use {known}, a model folder, a run folder, or openai:MODEL@URL")
 

@@ -7,17 +7,19 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from sandlot.envs.core.errors import EnvironmentFault
-from sandlot.envs.core.registry import REGISTRY, find
-from sandlot.harness.runs import RunFolder
 from typer.testing import CliRunner
 
 from sandlot.cli import app
+from sandlot.envs.core.errors import EnvironmentFault
+from sandlot.envs.core.registry import REGISTRY, find, make
+from sandlot.harness.runs import RunFolder
 from sandlot.smoke import Result
 
 SANDLOT = str(Path(sys.executable).with_name("sandlot"))
@@ -67,7 +69,7 @@ def test_play_by_numbers_and_text_to_the_end() -> None:
     assert "Solved. Return 1, score 1." in watched
     played = ok("play", "KeyDoor", "--seed", "0", text="\n".join(actions) + "\n")
     assert "Solved. Return 1, score 1." in played
-    env = find("KeyDoor").load()(max_steps=20)
+    env = make("KeyDoor")
     _, info = env.reset(seed=0)
     number = info["admissible"].index(actions[0]) + 1
     assert re.search(rf"\b{number} {re.escape(actions[0])}\b", played)
@@ -184,6 +186,56 @@ def test_ctrl_c_keeps_the_finished_episodes(tmp_path: Path) -> None:
     assert len(episodes) == folder.metrics()[0]["episodes"] > 0
     assert "Interrupted after" in (folder.folder / "report.html").read_text()
     assert str(folder.folder) in out
+
+
+def test_eval_against_a_server(tmp_path: Path) -> None:
+    """A server that answers in tags, with control characters and markup around the action."""
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            prompt = asked["messages"][-1]["content"]
+            first = re.search(r"Actions: ([^;]+)", prompt)
+            text = f"\x1b[31m<b>thinking</b> <action>{first[1] if first else 'nothing'}</action>"
+            answer = {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    policy = f"openai:some-model@http://127.0.0.1:{server.server_port}/v1"
+    arguments = ("--policy", policy, "--tasks", "4", "--list-actions", "--format", "tags", "--out", str(tmp_path))
+    try:
+        ok("eval", "Bandit", *arguments)
+    finally:
+        server.shutdown()
+        server.server_close()
+    episodes = list(the_run(tmp_path).trajectories())
+    assert len(episodes) == 4 and not any(episode.void for episode in episodes)
+    for episode in episodes:
+        first = episode.turns[0]
+        assert first.valid and first.action == (episode.first_info["admissible"] or ("",))[0]
+        assert first.call.text.startswith("\x1b[31m<b>")
+    page = (the_run(tmp_path).folder / "report.html").read_text()
+    assert "&lt;b&gt;thinking" in page and "\x1b" not in page
+
+
+def test_eval_says_when_nothing_could_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: object, task: object) -> str:
+        raise EnvironmentFault("no server")
+
+    monkeypatch.setattr(find("Corridor").load(), "_reset", broken)
+    result = run("eval", "Corridor", "--tasks", "3", "--out", str(tmp_path))
+    assert result.exit_code == 1
+    (line,) = result.stderr.strip().splitlines()
+    assert line == "failed: no episode could be played; the first failed with EnvironmentFault: no server"
+    assert the_run(tmp_path).metrics()[0]["void"] == 3
 
 
 # -- mistakes -----------------------------------------------------------------------------------------------------
