@@ -42,8 +42,11 @@ class TextWorldEngine:
         return self._state.feedback
 
     def step(self, command: str) -> str:
-        """Carry out a command; returns the observation."""
-        self._state, self._reward, _ = self._env.step(command)
+        """Carry out a command; returns the observation. Raises `EnvironmentFault` where the stack breaks."""
+        try:
+            self._state, *_ = self._env.step(command)
+        except Exception as error:
+            raise EnvironmentFault(f"textworld broke on {command!r}: {error!r}") from error
         return self._state.feedback
 
     def admissible(self) -> tuple[str, ...]:
@@ -81,8 +84,11 @@ def _make() -> Any:
         from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
     except ImportError:
         raise MissingExtra("alfworld", "alfworld") from None
-    infos = textworld.EnvInfos(won=True, admissible_commands=True)
-    return AlfredDemangler(PddlEnv(infos), shuffle=False)
+    try:
+        original = PddlEnv(textworld.EnvInfos(won=True, admissible_commands=True))
+    except ImportError:
+        raise MissingExtra("fast_downward_textworld", "alfworld") from None
+    return AlfredDemangler(original, shuffle=False)
 
 
 @contextmanager

@@ -46,7 +46,8 @@ class AlfworldEnv(TextEnv):
 
     ## Information
     The contract's keys. `instruction` is the task sentence; `admissible` lists every command that does something
-    now, "help" excepted (the engine accepts it).
+    now, "help" excepted (the engine accepts it). `expert()` plays without privileges: it searches the likeliest
+    receptacles and knows only what it has read; demonstrations for imitation should come from it.
 
     ## Privileged Information
     `oracle()` plans from any state with knowledge of where everything is; `hint()` says where the next object is;
@@ -92,6 +93,7 @@ class AlfworldEnv(TextEnv):
         # actions and success are the original's.
         self._original = TextWorldEngine() if engine == "textworld" else None
         self._history: tuple[str, ...] = ()
+        self._expert: Expert | None = None
 
     @property
     def engine(self) -> FastEngine:
@@ -107,7 +109,7 @@ class AlfworldEnv(TextEnv):
 
     def _reset(self, task: Task) -> str:
         self._engine = FastEngine(load_game(task))
-        self._history = ()
+        self._history, self._expert = (), None
         observation = self._engine.start()
         return self._original.start(load_file(task)) if self._original else observation
 
@@ -146,6 +148,7 @@ class AlfworldEnv(TextEnv):
 
     def _load(self, state: tuple[State, tuple[str, ...]]) -> None:
         where, history = state
+        self._expert = None
         self.engine.set_state(where)
         if self._original:  # it cannot jump: it plays the actions again
             self._original.start(load_file(self.task))
@@ -172,10 +175,17 @@ class AlfworldEnv(TextEnv):
         return oracle.actions(self.engine)
 
     def expert(self) -> Iterator[str]:
-        """Actions of the searching `Expert`, which sees what the agent sees; take one, step it, take the next."""
-        expert = Expert(self._instruction())
+        """Actions of the searching `Expert`, which sees what the agent sees; take one, step it, take the next.
+
+        What it has seen is kept for the episode, so that a second call goes on searching where the first stopped.
+
+        Raises:
+            InvalidArgument: the task is in a person's own words, which the expert does not read.
+        """
+        if self._expert is None:
+            self._expert = Expert(self._instruction())
         while not self._ended:
-            yield expert.act(self._last[0], self._admissible())
+            yield self._expert.act(self._last[0], self._admissible())
 
     def hint(self) -> str:
         """Privileged: where the next object is, and the next action."""

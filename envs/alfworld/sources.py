@@ -43,6 +43,8 @@ class AlfworldTasks(TaskSet):
     ) -> None:
         if source not in SOURCES:
             raise InvalidArgument(f"source must be one of {', '.join(SOURCES)}, not {source!r}")
+        if source == "generated" and data is not None:
+            raise InvalidArgument("data=… holds official games: leave it out with source='generated'")
         self.folder = None if source == "generated" else data_folder(data)
         self._set: TaskSet
         if self.folder is None:

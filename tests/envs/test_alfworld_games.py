@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from sandlot.envs import make
 from sandlot.envs.alfworld import generator, scenes, wheel, writer
 from sandlot.envs.alfworld.engine_fast import FastEngine
@@ -99,9 +100,11 @@ def test_filters_keep_what_they_say_and_refuse_the_rest() -> None:
         assert recipe.combo.task_type in (TASK_TYPES[1], TASK_TYPES[4])
         assert len(generator.draft(recipe).receptacles) == 5
         assert task.id.startswith("alfworld/gen1r5/valid_unseen/")
-    for wrong in ({"task_types": [7]}, {"task_types": ["cook"]}, {"task_types": []}, {"rooms": ["attic"]}):
-        with pytest.raises(InvalidArgument):
-            GeneratedTasks("train", **wrong)
+    for wrong in ([7], ["cook"], []):
+        with pytest.raises(InvalidArgument, match="task"):
+            GeneratedTasks("train", task_types=wrong)
+    with pytest.raises(InvalidArgument, match="kitchen"):
+        GeneratedTasks("train", rooms=["attic"])
     with pytest.raises(InvalidArgument, match="no games of"):
         GeneratedTasks("train", task_types=[4], rooms=["bathroom"])
     with pytest.raises(InvalidArgument, match="max_receptacles"):
