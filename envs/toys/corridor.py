@@ -34,7 +34,8 @@ class Corridor(Toy):
     1 on entering the last room, else 0.
 
     ## Episode End
-    Terminated on entering the last room. Registered limit: 12 steps.
+    Terminated on entering the last room. Registered limit: 12 steps, enough for `rooms` up to 13; pass a larger
+    `max_episode_steps` to `gymnasium.make` for longer corridors.
 
     ## Information
     `progress`: rooms passed / rooms to pass. `admissible`: all verbs.

@@ -52,7 +52,8 @@ class KeyDoor(Toy):
     1 on going through the last door, else 0.
 
     ## Episode End
-    Terminated on going through the last door. Registered limit: 20 steps, enough for `doors` up to 6.
+    Terminated on going through the last door. Registered limit: 20 steps, enough for `doors` up to 6; pass a
+    larger `max_episode_steps` to `gymnasium.make` for longer chains.
 
     ## Information
     `progress`: doors unlocked / doors. `admissible`: the actions of this state.

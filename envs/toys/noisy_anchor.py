@@ -37,7 +37,8 @@ class NoisyAnchor(Toy):
     1 on leaving the last hall, else 0.
 
     ## Episode End
-    Terminated on leaving the last hall or opening a wrong door. Registered limit: 12 steps.
+    Terminated on leaving the last hall or opening a wrong door. Registered limit: 12 steps, so at most
+    12 halls; pass a larger `max_episode_steps` to `gymnasium.make` for more.
 
     ## Information
     `progress`: halls left / halls. `admissible`: the doors.

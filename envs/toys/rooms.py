@@ -40,7 +40,8 @@ class Rooms(Toy):
     1 for stopping in the goal, else 0.
 
     ## Episode End
-    Terminated on `stop`. Registered limit: 24 steps.
+    Terminated on `stop`. Registered limit: 24 steps; no shortest path seen in 1500 houses of 32 rooms
+    was longer than 16 doors.
 
     ## Information
     `progress`: share of the way that is behind: 1 - distance / distance at the start, at least 0. `admissible`: all.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from ..core.errors import InvalidArgument
 from ..core.tasks import Task
@@ -16,6 +16,7 @@ class Toy(TextEnv):
     `state` is a tuple of numbers, strings, booleans and such tuples, so that its `repr` is its canonical form.
     """
 
+    waits: ClassVar[bool] = False
     state: tuple[Any, ...] = ()
 
     @abstractmethod
@@ -36,7 +37,10 @@ class Toy(TextEnv):
 
     @abstractmethod
     def optimal_value(self) -> float:
-        """Undiscounted expected return from the start of the best policy: it knows the task, but no future chance."""
+        """Undiscounted expected return from the start of the best policy: it knows the task, but no future chance.
+
+        The step limit is taken to be long enough for it; each class says what its registered limit allows.
+        """
 
     def canonical(self, action: str) -> str:
         """The action in lower case with single spaces."""
