@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from sandlot.envs.core import InvalidArgument, Outcome, Task
 from sandlot.envs.core.conformance import CHECKS
 from sandlot.envs.core.testing import ConformanceError, check_text_env
