@@ -22,7 +22,7 @@ register(id="sandlot/Rooms-v0", entry_point="toys.rooms:Rooms", max_episode_step
 register(
     id="sandlot/TextWorldCooking-v0",
     entry_point="textworld.cooking:TextWorldCooking",
-    max_episode_steps=100,
+    max_episode_steps=50,
     family="textworld",
     extra="textworld",
 )
@@ -36,7 +36,7 @@ register(
 register(
     id="sandlot/TextWorldTreasure-v0",
     entry_point="textworld.treasure:TextWorldTreasure",
-    max_episode_steps=50,
+    max_episode_steps=40,
     family="textworld",
     extra="textworld",
 )

@@ -61,7 +61,7 @@ class TextWorldCoin(TextWorldEnv):
 
     ## Arguments
     - `split`: "train", "valid_seen", "valid_unseen" or "test": disjoint ranges of seeds, nothing else.
-    - `level` (105): 1 to 100, chain of that many rooms; 101 to 150, chain of `level - 100` and as many dead ends; 201
+    - `level` (110): 1 to 100, chain of that many rooms; 101 to 150, chain of `level - 100` and as many dead ends; 201
       to 233, chain of `level - 200` and twice as many.
     - `games` (100): how many games of the split to draw from.
     - `cache` (None): where compiled games are kept; None is the user's cache folder. `prepare()` fills it.
@@ -78,7 +78,7 @@ class TextWorldCoin(TextWorldEnv):
         self,
         split: str = "train",
         *,
-        level: int = 105,
+        level: int = 110,
         games: int = 100,
         cache: str | Path | None = None,
         max_steps: int | None = None,

@@ -65,7 +65,7 @@ class TextWorldCooking(TextWorldEnv):
     eaten), divided by the game's highest score; 1 in all.
 
     ## Episode End
-    Terminated when the meal is eaten (success) or the game is lost (failure). Registered limit: 100 steps.
+    Terminated when the meal is eaten (success) or the game is lost (failure). Registered limit: 50 steps.
 
     ## Information
     `admissible`: the game's commands in this state, sorted. `instruction`: the objective. An invalid action is answered
@@ -81,7 +81,7 @@ class TextWorldCooking(TextWorldEnv):
     ## Arguments
     - `split`: "train", "valid_seen", "valid_unseen" or "test": disjoint ranges of seeds. The last two also have foods
       that training never has, or in preparations that it never has (the generator's own "valid" and "test" foods).
-    - `recipe` (1): ingredients, 1 to 5. `take` (1): how many of them have to be found. `go` (6): rooms, 1, 6, 9 or 12.
+    - `recipe` (1): ingredients, 1 to 5. `take` (1): how many of them have to be found. `go` (9): rooms, 1, 6, 9 or 12.
     - `open` (True): doors and containers are closed. `cook` (True), `cut` (True): the recipe asks for it.
     - `drop` (False): the hands hold only few things.
     - `games` (100): how many games of the split to draw from.
@@ -101,7 +101,7 @@ class TextWorldCooking(TextWorldEnv):
         *,
         recipe: int = 1,
         take: int = 1,
-        go: int = 6,
+        go: int = 9,
         open: bool = True,
         cook: bool = True,
         cut: bool = True,

@@ -14,7 +14,7 @@ SEEDS = 1_000_000  # per split
 class GameTasks(TaskSet):
     """The first `games` games of a split of one family, under one choice of settings.
 
-    Ids read "family-settings-seed", for example "coin-level105-17"; `get` accepts any settings and seed.
+    Ids read "family-settings-seed", for example "coin-level110-17"; `get` accepts any settings and seed.
 
     Args:
         family: "coin", "cooking" or "treasure".

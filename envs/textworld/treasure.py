@@ -46,7 +46,7 @@ class TextWorldTreasure(TextWorldEnv):
     1 for taking the right object.
 
     ## Episode End
-    Terminated when the right object (success) or the wrong one (failure) is taken. Registered limit: 50 steps.
+    Terminated when the right object (success) or the wrong one (failure) is taken. Registered limit: 40 steps.
 
     ## Information
     `admissible`: the game's commands in this state, sorted. `instruction`: the objective, which names the goal and not
@@ -61,7 +61,7 @@ class TextWorldTreasure(TextWorldEnv):
 
     ## Arguments
     - `split`: "train", "valid_seen", "valid_unseen" or "test": disjoint ranges of seeds, nothing else.
-    - `level` (12): 1 to 10, five rooms, no doors; 11 to 20, ten rooms with doors and containers; 21 to 30, twenty rooms
+    - `level` (20): 1 to 10, five rooms, no doors; 11 to 20, ten rooms with doors and containers; 21 to 30, twenty rooms
       with locks. The shortest solution grows within each ten.
     - `games` (100): how many games of the split to draw from.
     - `cache` (None): where compiled games are kept; None is the user's cache folder. `prepare()` fills it.
@@ -77,7 +77,7 @@ class TextWorldTreasure(TextWorldEnv):
         self,
         split: str = "train",
         *,
-        level: int = 12,
+        level: int = 20,
         games: int = 100,
         cache: str | Path | None = None,
         max_steps: int | None = None,
