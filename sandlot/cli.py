@@ -53,6 +53,17 @@ Seed = Annotated[int, typer.Option(help="Decides everything random.")]
 Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
 
 
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from sandlot.version import VERSION
+
+        typer.echo(VERSION)
+        raise typer.Exit
+
+
 @app.command("list")
 def list_environments(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show every environment."""
@@ -149,7 +160,7 @@ def evaluate(
 
       sandlot eval KeyDoor --policy oracle --tasks 20
 
-      sandlot eval ALFWorld --policy runs/20260101-120000-train/policy --decode trie
+      sandlot eval ALFWorld --policy runs/20260101-120000-train --decode trie
 
       sandlot eval ALFWorld --policy openai:my-model@http://localhost:8000/v1 --list-actions
     """

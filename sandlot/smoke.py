@@ -42,13 +42,15 @@ def smoke(console: Console, names: Sequence[str], *, episodes: int = 5, seed: in
     ids = [find(name).id for name in names] or list(REGISTRY)
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("", total=len(ids) * len(POLICIES))
-        for env_id in ids:
-            progress.update(bar, description=env_id)
-            results.append(run_one(env_id, episodes, seed, lambda: progress.advance(bar)))
-            progress.update(bar, completed=len(results) * len(POLICIES))
-    console.print(_table(results))
+    try:
+        with Progress(*columns, console=console, transient=True) as progress:
+            bar = progress.add_task("", total=len(ids) * len(POLICIES))
+            for env_id in ids:
+                progress.update(bar, description=env_id)
+                results.append(run_one(env_id, episodes, seed, lambda: progress.advance(bar)))
+                progress.update(bar, completed=len(results) * len(POLICIES))
+    finally:
+        console.print(_table(results))  # also what was found before an interruption
     return results
 
 

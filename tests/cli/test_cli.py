@@ -205,7 +205,8 @@ def test_eval_against_a_server(tmp_path: Path) -> None:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None: ...
+        def log_message(self, format: str, *args: object) -> None:
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
