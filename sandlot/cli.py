@@ -53,15 +53,20 @@ Seed = Annotated[int, typer.Option(help="Decides everything random.")]
 Out = Annotated[Path, typer.Option(help="Where run folders are made.")]
 
 
-@app.callback()
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from sandlot.version import VERSION
 
         typer.echo(VERSION)
         raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None: ...
 
 
 @app.command("list")

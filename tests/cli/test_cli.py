@@ -289,6 +289,10 @@ def test_the_console_script_reports_mistakes_too() -> None:
     assert done.stderr.startswith("error: no environment 'KeyDor'") and "Traceback" not in done.stderr
 
 
+def test_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", ok("--version"))
+
+
 @pytest.mark.parametrize("command", ["", "list", "play", "smoke", "eval"])
 def test_help_teaches(command: str) -> None:
     text = run(*command.split(), "--help").output
