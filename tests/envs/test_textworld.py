@@ -26,7 +26,7 @@ from sandlot.envs.textworld.env import TextWorldEnv
 from sandlot.envs.textworld.games import GameCache
 from sandlot.envs.textworld.treasure import TextWorldTreasure
 
-FAMILIES: dict[str, tuple[type[TextWorldEnv], dict[str, Any]]] = {
+FAMILIES: dict[str, tuple[Any, dict[str, Any]]] = {
     "coin": (TextWorldCoin, {"level": 3}),
     "treasure": (TextWorldTreasure, {"level": 12}),
     "cooking": (TextWorldCooking, {}),
@@ -99,6 +99,7 @@ def test_oracle_starts_from_where_the_game_is(env: TextWorldEnv) -> None:
             if terminated:
                 _, info = env.restore(here)
                 break
+        terminated = False
         for steps, action in enumerate(env.oracle()):
             _, _, terminated, _, info = env.step(action)
             assert steps < 100
@@ -189,7 +190,8 @@ def test_snapshots_travel(env: TextWorldEnv, cache: Path) -> None:
     env.step(plan[0])
     snapshot = pickle.loads(pickle.dumps(env.snapshot()))
     future = play(env, plan[1:])
-    other = type(env)(cache=cache, games=1)
+    cls: Any = type(env)
+    other = cls(cache=cache, games=1)
     assert other.restore(snapshot)[1]["task_id"] == info["task_id"]
     assert play(other, plan[1:]) == future
     env.close()  # a closed environment can be used again

@@ -50,7 +50,8 @@ class Server:
                     with outer.lock:
                         outer.now -= 1
                 if callable(body):
-                    return body(self)
+                    body(self)
+                    return
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
@@ -107,7 +108,7 @@ def chat(text: Any = "go north", *, ids: Any = None, logprobs: Any = None, finis
     return 200, answer
 
 
-def ask(policy: OpenAIPolicy, *contexts: Context, **sampling: Any) -> list[Call]:
+def ask(policy: Policy, *contexts: Context, **sampling: Any) -> list[Call]:
     contexts = contexts or (context("hello"),)
     return policy.generate(contexts, Sampling(**sampling), list(range(len(contexts))))
 
