@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from sandlot.envs.core.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]

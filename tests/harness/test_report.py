@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
+
 from sandlot.harness.records import Call, Context, StopReason, Task, Trajectory, Turn
 from sandlot.harness.report import curve_png, report_html, visible
 

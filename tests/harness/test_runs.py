@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandlot.envs.core.errors import InvalidArgument, MissingData, UserError
 from sandlot.envs.core.registry import make
 from sandlot.harness.loop import EnvMaker, Rollout, play
