@@ -227,6 +227,27 @@ def test_eval_against_a_server(tmp_path: Path) -> None:
     assert "&lt;b&gt;thinking" in page and "\x1b" not in page
 
 
+def test_eval_of_a_saved_model(tmp_path: Path) -> None:
+    """A small real language model, saved where `sandlot train` leaves it: in the folder `model` of a run."""
+    pytest.importorskip("torch", reason="torch is not installed (extra: train)")
+    from sandlot.harness.policies.hf import HFPolicy
+    from sandlot.harness.policies.tiny import build_word_tokenizer, tiny_llama
+
+    env = make("Bandit")
+    observation, info = env.reset(seed=0)
+    tokenizer = build_word_tokenizer([observation, info["instruction"], *(info["admissible"] or ())])
+    model = tiny_llama(len(tokenizer), d_model=32, layers=1, heads=2)
+    HFPolicy(model, tokenizer).save(tmp_path / "trained" / "model")
+    out = tmp_path / "runs"
+    ok("eval", "Bandit", "--policy", str(tmp_path / "trained"), "--decode", "trie", "--tasks", "6", "--out", str(out))
+    episodes = list(the_run(out).trajectories())
+    assert len(episodes) == 6
+    for episode in episodes:
+        for turn in episode.turns:
+            assert turn.valid and len(turn.call.completion_ids) == len(turn.call.logprobs) > 1
+            assert turn.call.allowed is not None and len(turn.call.allowed) == len(turn.call.completion_ids)
+
+
 def test_eval_says_when_nothing_could_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: object, task: object) -> str:
         raise EnvironmentFault("no server")
