@@ -76,7 +76,7 @@ def test_oracle_wins_and_rewards_sum_to_one(env: TextWorldEnv) -> None:
     observation, info = env.reset(seed=0)
     assert info["instruction"] in " ".join(observation.split())
     assert "$$" not in observation and "TextWorld\n" not in observation
-    total = 0.0
+    total, terminated = 0.0, False
     for action in env.oracle():
         assert action in info["admissible"]
         observation, reward, terminated, _, info = env.step(action)
