@@ -1,8 +1,9 @@
 """The original engine: `textworld`'s PDDL environment under `alfworld`'s naming wrapper, behind a few methods.
 
 Kept in check: the PDDL translator overwrites `sys.argv`, swaps `sys.stdout` and keeps its settings in modules (hence
-the lock); every environment loads its own copy of a 33 MB library that only `close` frees; importing `alfworld` sets
-`$ALFWORLD_DATA` for the whole process (put back here).
+the lock); every environment loads its own copy of a 33 MB library, and unloading one while others are loaded crashes
+the process at its end (hence `close` keeps it for the next engine); importing `alfworld` sets `$ALFWORLD_DATA` for the
+whole process (put back here).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from ..core.errors import EnvironmentFault, MissingExtra
 
 _TRANSLATOR = threading.RLock()
+_IDLE: list[Any] = []  # environments of closed engines, library loaded, no game
 
 
 class TextWorldEngine:
@@ -24,7 +26,7 @@ class TextWorldEngine:
 
     def __init__(self) -> None:
         with _contained():
-            self._env: Any = _make()
+            self._env: Any = _IDLE.pop() if _IDLE else _make()
         self._state: Any = None
 
     def start(self, data: Mapping[str, Any]) -> str:
@@ -64,13 +66,15 @@ class TextWorldEngine:
         return float(self._state["score"] or 0), bool(self._state["done"])
 
     def close(self) -> None:
-        """Free the planner's library."""
+        """Free the game and give the planner's library back for the next engine."""
         if self._env is None:
             return
-        import fast_downward
-
-        fast_downward.close_lib(self._env.unwrapped.downward_lib)
-        self._env.close()
+        original = self._env.unwrapped
+        with _contained():
+            original.downward_lib.cleanup()
+            original.state = original.prev_state = original._pddl_state = original._logic = None
+            original._entity_infos = original._game_data = None
+            _IDLE.append(self._env)
         self._env = self._state = None
 
 

@@ -60,7 +60,8 @@ class AlfworldEnv(TextEnv):
     - `split`: `train`, `valid_seen`, `valid_unseen` or `test`.
     - `engine`: `fast` (pure Python) or `textworld` (the original; slower by a factor of some hundred).
     - `source`: `official` (needs the benchmark's data), `generated`, or `auto`: official if found.
-    - `data`: the folder of the benchmark's data; None looks at `$ALFWORLD_DATA`, which the benchmark itself uses.
+    - `data`: the folder of the benchmark's data; None looks where the benchmark does: `$ALFWORLD_DATA`, else
+      `~/.cache/alfworld`.
     - `task_types`: names or numbers 1 to 6. `rooms`: some of kitchen, livingroom, bedroom, bathroom.
     - `max_receptacles`: generated rooms with about so many receptacles (a curriculum), None for all.
     - `max_steps`, `render_mode`: see `TextEnv`.

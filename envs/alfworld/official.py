@@ -22,6 +22,7 @@ from .scenes import ROOMS
 from .tasks import check_rooms, check_task_types
 
 FILE = "game.tw-pddl"
+DOWNLOADS = "~/.cache/alfworld"
 _TAIL = 65_536  # bytes; the flag and the walkthrough are the last two entries
 _SOLVABLE = re.compile(rb'"solvable":\s*(true|false)')
 PREFIX = "alfworld/official/"
@@ -31,15 +32,14 @@ _FORM = "alfworld/official/train/pick_and_place_simple-Mug-None-Desk-308/trial_T
 
 
 def data_folder(data: str | Path | None = None) -> Path | None:
-    """The folder with the splits: `data`, `data/json_2.1.x` or the same below `$ALFWORLD_DATA`; None if there is none.
+    """The folder with the splits: `data` or `data/json_2.1.x`; None if there is none.
+
+    Without `data`, `$ALFWORLD_DATA` or `~/.cache/alfworld`, where the benchmark's own download puts its files.
 
     Raises:
         MissingData: `data` was given and holds no games.
     """
-    given = data if data is not None else os.environ.get("ALFWORLD_DATA")
-    if given is None:
-        return None
-    root = Path(given).expanduser()
+    root = Path(data or os.environ.get("ALFWORLD_DATA") or DOWNLOADS).expanduser()
     for folder in (*sorted(root.glob("json_2.1.*"), reverse=True), root):
         if any(next((folder / split).glob(f"*/*/{FILE}"), None) for split in SPLITS):
             return folder

@@ -22,7 +22,7 @@ class AlfworldTasks(TaskSet):
     Args:
         split: `train`, `valid_seen`, `valid_unseen` or `test`.
         source: "official", "generated", or "auto": official where data is found.
-        data: the folder of the official data; None looks at `$ALFWORLD_DATA`.
+        data: the folder of the official data; None looks at `$ALFWORLD_DATA`, then at `~/.cache/alfworld`.
         task_types: names or numbers 1 to 6; None is all.
         rooms: "kitchen", "livingroom", "bedroom", "bathroom"; None is all.
         max_receptacles: generated rooms with about so many receptacles; None for all.

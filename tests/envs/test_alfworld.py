@@ -253,6 +253,8 @@ def test_wrong_arguments_are_named() -> None:
     ):
         with pytest.raises(InvalidArgument):
             make("ALFWorld", **wrong)
+    with pytest.raises(InvalidArgument, match="generated"):
+        make("ALFWorld", source="generated", data="somewhere")
     with pytest.raises(UnknownTask, match="alfworld/gen1/train/"):
         make("ALFWorld").reset(options={"task": "alfworld/gen1/train/nothing"})
     with pytest.raises(gymnasium.error.ResetNeeded):

@@ -173,7 +173,8 @@ def test_reading_the_wheel_has_no_side_effects(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         "from sandlot.envs import make\n"
-        "make('ALFWorld').reset(seed=0)\n"
+        "observation, info = make('ALFWorld').reset(seed=0)\n"
+        "assert info['task_id'].startswith('alfworld/gen1/train/')\n"
         "assert 'ALFWORLD_DATA' not in os.environ\n"
         "assert not {'alfworld', 'textworld', 'torch'} & set(sys.modules), sys.modules\n"
     )
@@ -244,6 +245,9 @@ def test_written_games_are_official_games(written: Path, monkeypatch: pytest.Mon
             *_, info = env.step(action)
         assert info["success"]
     assert len(seen) == 12
+    monkeypatch.setenv("HOME", str(written.parent))
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    assert make("ALFWorld").tasks.at(0).id.startswith("alfworld/gen1/")
     monkeypatch.setenv("ALFWORLD_DATA", str(written))
     unseen = make("ALFWorld", split="valid_unseen", source="official").tasks.at(0)
     assert make("ALFWorld").tasks.get(unseen.id) == unseen
@@ -274,6 +278,7 @@ def test_games_that_the_benchmark_skips_are_skipped(tmp_path: Path) -> None:
 
 def test_bad_data_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     with pytest.raises(MissingData, match="ALFWORLD_DATA"):
         make("ALFWorld", source="official")
     with pytest.raises(MissingData, match="alfworld-download"):
