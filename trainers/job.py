@@ -18,7 +18,7 @@ import torch
 from ..envs.core.errors import InvalidArgument
 from ..envs.core.registry import find
 from ..envs.core.tasks import Task
-from ..harness.context import FullHistory, MakeContext, Window
+from ..harness.context import ContextBuilder, FullHistory, Window
 from ..harness.loop import EnvMaker, Limits, Rollout, play
 from ..harness.policies.scripted import OraclePolicy, RandomPolicy
 from ..harness.policy import Sampling
@@ -66,6 +66,10 @@ class Job:
     max_tokens: int = 32
     window: int | None = None
     """Past turns in the prompt; None keeps the whole history."""
+    brief: bool = False
+    """With a window: keep only the instruction of the task message (`harness.context.Window`)."""
+    remind: bool = False
+    """Repeat the instruction after every observation."""
     lora: int = 0
     """Rank of LoRA adapters; 0 trains all weights."""
     tiny: dict[str, Any] = field(default_factory=dict)
@@ -107,7 +111,14 @@ class Outcome:
     seconds: float
 
 
-def run_job(job: Job, run: RunFolder | None, *, resume: bool = False, reporter: Reporter | None = None) -> Outcome:
+def run_job(
+    job: Job,
+    run: RunFolder | None,
+    *,
+    resume: bool = False,
+    reporter: Reporter | None = None,
+    warm: Path | None = None,
+) -> Outcome:
     """Carry out `job`.
 
     Args:
@@ -115,6 +126,7 @@ def run_job(job: Job, run: RunFolder | None, *, resume: bool = False, reporter: 
         run: where config, metrics, episodes, checkpoint, curve and report go; None keeps nothing.
         resume: go on where the run's last checkpoint left off.
         reporter: told about progress.
+        warm: folder of the warm-started policy: used if it is there, written if not. None: a folder of the run.
 
     Raises:
         UserError: an unknown environment, model or recipe, a missing extra, a folder that cannot be written.
@@ -130,8 +142,9 @@ def run_job(job: Job, run: RunFolder | None, *, resume: bool = False, reporter: 
         "random": _evaluate("random policy", RandomPolicy(), eval_tasks, held_out, job, reporter)[0],
         "oracle": _evaluate("oracle", OraclePolicy(), eval_tasks, held_out, job, reporter)[0],
     }
-    warm = None if run is None else run.folder / "warm"
-    if resume and warm is not None and (warm / "config.json").exists():
+    if warm is None and run is not None:
+        warm = run.folder / "warm"
+    if warm is not None and (warm / "config.json").exists():
         policy = load_policy(str(warm), recipe, job)
     else:
         policy = warm_start(job, recipe, rollout, reporter)
@@ -170,7 +183,14 @@ def run_job(job: Job, run: RunFolder | None, *, resume: bool = False, reporter: 
 def rollouts(job: Job) -> tuple[Rollout, Rollout]:
     """How training and held-out episodes are played."""
     find(job.env)
-    builder: MakeContext = FullHistory if job.window is None else lambda: Window(job.window or 0)
+
+    def builder() -> ContextBuilder:
+        return (
+            FullHistory(remind=job.remind)
+            if job.window is None
+            else Window(job.window, remind=job.remind, brief=job.brief)
+        )
+
     rollout = Rollout(
         EnvMaker(job.env, {**job.env_kwargs, "split": job.split}),
         Sampling(temperature=job.temperature, decode=job.decode, max_tokens=job.max_tokens),
@@ -248,7 +268,7 @@ def load_policy(model: str, recipe: Recipe, job: Job) -> Any:
 
 def write_report(job: Job, run: RunFolder, outcome: Outcome, episodes: Sequence[Trajectory]) -> None:
     """`curve.png` and `report.html`."""
-    training = [(i, m["rollout/success"]) for i, m in enumerate(_steps(outcome.history))]
+    training = training_curve(outcome.history)
     points = [(i, m["eval/success"]) for i, m in enumerate(outcome.history) if "eval/success" in m]
     series: dict[str, Sequence[tuple[float, float]]] = {"training episodes": training}
     if points:
@@ -276,8 +296,9 @@ def table(outcome: Outcome) -> list[dict[str, Any]]:
     return rows
 
 
-def _steps(history: Sequence[Mapping[str, float]]) -> list[Mapping[str, float]]:
-    return [metrics for metrics in history if "rollout/success" in metrics]
+def training_curve(history: Sequence[Mapping[str, float]]) -> list[tuple[float, float]]:
+    """(step, success of its training episodes)."""
+    return list(enumerate(metrics["rollout/success"] for metrics in history if "rollout/success" in metrics))
 
 
 def _evaluate(

@@ -146,12 +146,12 @@ def train(
         sampler.observe(groups)
         for shaper in recipe.shapers:
             shaper(groups)
+        if recipe.objective.kl_in_reward and recipe.objective.kl_coef:
+            subtract_kl(groups, reference_logprobs(learner.reference, groups), recipe.objective.kl_coef)
         batch = list(groups)
-        if recipe.replay is not None:
+        if recipe.replay is not None:  # stored groups carry the rewards that they were shaped with
             batch += recipe.replay.select(policy, len(groups))
             recipe.replay.add(groups)
-        if recipe.objective.kl_in_reward and recipe.objective.kl_coef:
-            subtract_kl(batch, reference_logprobs(learner.reference, batch), recipe.objective.kl_coef)
         advantages = recipe.estimator(batch)
         for modulator in recipe.modulators:
             advantages = modulator(advantages, batch, policy)

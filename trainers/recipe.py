@@ -28,45 +28,65 @@ class Request:
 class Sampler(Protocol):
     """Chooses what to play next and watches what came of it. Stateful: `state_dict`, `load_state_dict`."""
 
-    def plan(self, step: int) -> list[Request]: ...
+    def plan(self, step: int) -> list[Request]:
+        """The requests of this step."""
+        ...
 
-    def observe(self, groups: Sequence[Group]) -> None: ...
+    def observe(self, groups: Sequence[Group]) -> None:
+        """Learn from the step's groups, before any shaping."""
+        ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a resumed run needs."""
+        ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        ...
 
 
 class Shaper(Protocol):
     """Rewrites rewards (`turn.reward`) in place, seeing whole groups. The environment's score is never touched."""
 
-    def __call__(self, groups: Sequence[Group]) -> None: ...
+    def __call__(self, groups: Sequence[Group]) -> None:
+        """Shape the groups' rewards."""
+        ...
 
 
 class Estimator(Protocol):
     """Advantages from groups: `[group][member][turn] -> (units,)`. Void members get zeros."""
 
-    def __call__(self, groups: Sequence[Group]) -> Advantages: ...
+    def __call__(self, groups: Sequence[Group]) -> Advantages:
+        """Advantages of the groups."""
+        ...
 
 
 class Modulator(Protocol):
     """Rescales or filters advantages after the estimator."""
 
-    def __call__(self, advantages: Advantages, groups: Sequence[Group], scorer: Any) -> Advantages: ...
+    def __call__(self, advantages: Advantages, groups: Sequence[Group], scorer: Any) -> Advantages:
+        """The changed advantages; `scorer` is the policy being trained."""
+        ...
 
 
 class Replay(Protocol):
     """Keeps groups of earlier steps and gives some back. Stateful."""
 
-    def select(self, scorer: Any, budget: int) -> list[Group]: ...
+    def select(self, scorer: Any, budget: int) -> list[Group]:
+        """Up to `budget` stored groups to learn from now."""
+        ...
 
-    def add(self, groups: Sequence[Group]) -> None: ...
+    def add(self, groups: Sequence[Group]) -> None:
+        """Store the step's groups."""
+        ...
 
 
 class AuxLoss(Protocol):
     """Extra losses on a micro-batch of calls, already weighted: `{name: scalar tensor}`."""
 
-    def __call__(self, policy: Any, calls: Sequence[Call]) -> dict[str, torch.Tensor]: ...
+    def __call__(self, policy: Any, calls: Sequence[Call]) -> dict[str, torch.Tensor]:
+        """The losses by name."""
+        ...
 
 
 class Trainable(Protocol):
@@ -78,16 +98,22 @@ class Trainable(Protocol):
         """Log-probabilities, entropies (one per unit, calls concatenated in order) and, with a critic, values."""
         ...
 
-    def trainable_parameters(self) -> list[torch.nn.Parameter]: ...
+    def trainable_parameters(self) -> list[torch.nn.Parameter]:
+        """The weights that move."""
+        ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a resumed run needs."""
+        ...
 
-    def load_state_dict(self, state: Mapping[str, Any], /) -> Any: ...
+    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+        """Restore it."""
+        ...
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The token loss. With ratio r = exp(logp - logp_old): -w * min(r A, clip(r, 1-low, 1+high) A) + KL + value - entropy.
+    """The token loss -w * min(r A, clip(r, 1-low, 1+high) A) + KL + value - entropy, with r = exp(logp - logp_old).
 
     The weights w come from `aggregation` and are fixed before the batch is cut up, so that gradient accumulation
     over micro-batches equals one big batch.

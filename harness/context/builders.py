@@ -73,21 +73,36 @@ class Window(FullHistory):
     """The task and the last `turns` turns. Older turns are dropped, so each call starts a new branch once it slides.
 
     Args:
-        turns: how many past turns are shown; 0 shows the task and the latest observation only.
+        turns: how many past turns are shown; 0 shows the task and the newest observation only.
         system: as in `FullHistory`.
         list_actions: as in `FullHistory`.
         remind: as in `FullHistory`.
+        brief: of the task keep the instruction only, in front of the oldest observation shown; the first observation
+            slides out like the others.
     """
 
     def __init__(
-        self, turns: int, system: str | None = None, *, list_actions: bool = False, remind: bool = False
+        self,
+        turns: int,
+        system: str | None = None,
+        *,
+        list_actions: bool = False,
+        remind: bool = False,
+        brief: bool = False,
     ) -> None:
         super().__init__(system, list_actions=list_actions, remind=remind)
         self.turns = turns
+        self.brief = brief
 
     def render(self) -> tuple[Message, ...]:
-        """Task, then the window. With 0 turns the latest observation follows the task directly."""
-        if self.turns == 0 and self.pairs:
-            return (*self.head, self.pairs[-1][1])
+        """Task, then the window. With 0 turns the newest observation follows the task directly."""
         kept = self.pairs[-self.turns :] if self.turns else []
-        return (*self.head, *(message for pair in kept for message in pair))
+        dropped = self.pairs[: len(self.pairs) - len(kept)]
+        said = [message for pair in kept for message in pair]
+        if not self.brief:
+            newest = [self.pairs[-1][1]] if dropped and not kept else []
+            return (*self.head, *newest, *said)
+        oldest = dropped[-1][1].text if dropped else self.head[-1].text
+        if self.instruction and self.instruction not in oldest:
+            oldest = f"{self.instruction}\n\n{oldest}"
+        return (*self.head[:-1], Message("user", oldest), *said)
