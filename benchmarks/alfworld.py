@@ -20,6 +20,7 @@ if __name__ == "__main__":
 import psutil
 from rich.console import Console
 from rich.table import Table
+
 from sandlot.envs import make
 from sandlot.envs.alfworld import generator
 from sandlot.envs.alfworld.engine_textworld import TextWorldEngine
