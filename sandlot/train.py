@@ -15,8 +15,11 @@ from rich.table import Table
 from sandlot.arguments import parse_pairs
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.runs import RunFolder
+from sandlot.trainers.compare import compare as run_comparison
 from sandlot.trainers.job import Job, Outcome, run_job, table
+from sandlot.trainers.methods import make_recipe
 from sandlot.trainers.presets import preset
+from sandlot.version import VERSION
 
 
 class Bars:
@@ -130,10 +133,27 @@ def show(console: Console, job: Job, outcome: Outcome) -> None:
 
 
 def job_config(job: Job) -> dict[str, Any]:
-    """The job as `config.toml` holds it."""
-    return {f.name: getattr(job, f.name) for f in fields(job)}
+    """The job as `config.toml` holds it, with the version that ran it."""
+    return {"sandlot": VERSION, **{f.name: getattr(job, f.name) for f in fields(job)}}
 
 
 def job_from(config: Mapping[str, Any]) -> Job:
     """The job that a `config.toml` describes."""
     return Job(**{f.name: config[f.name] for f in fields(Job) if f.name in config})
+
+
+def compare(console: Console, job: Job, recipes: Sequence[str], seeds: Sequence[int], *, out: Path) -> None:
+    """Run the comparison with progress bars, then print its table."""
+    config = {**job_config(job), "recipes": list(recipes), "seeds": list(seeds)}
+    for name in recipes:
+        make_recipe(name, **job.recipe_kwargs)  # a wrong name fails before anything is run
+    run = RunFolder.create(f"compare-{job.env.split('/')[-1]}", config, root=out)
+    with Bars(console) as bars:
+        rows = [found.row for found in run_comparison(job, recipes, seeds, run, reporter=bars)]
+    shown = Table(title=f"{job.env}, {job.model}, {job.steps} steps, {len(seeds)} seeds", box=None)
+    for column in rows[0]:
+        shown.add_column(column, justify="left" if column == "recipe" else "right")
+    for row in rows:
+        shown.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
+    console.print(shown)
+    console.print(f"report   {run.folder / 'report.html'}\nplot     {run.folder / 'compare.png'}", highlight=False)

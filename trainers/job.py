@@ -18,7 +18,7 @@ import torch
 from ..envs.core.errors import InvalidArgument
 from ..envs.core.registry import find
 from ..envs.core.tasks import Task
-from ..harness.context import ContextBuilder, FullHistory, Window
+from ..harness.context import History
 from ..harness.loop import EnvMaker, Limits, Rollout, play
 from ..harness.policies.scripted import OraclePolicy, RandomPolicy
 from ..harness.policy import Sampling
@@ -64,12 +64,8 @@ class Job:
     """How a language model's actions are sampled: "free", "trie" or "choice" (`harness.policy.Sampling`)."""
     temperature: float = 1.0
     max_tokens: int = 32
-    window: int | None = None
-    """Past turns in the prompt; None keeps the whole history."""
-    brief: bool = False
-    """With a window: keep only the instruction of the task message (`harness.context.Window`)."""
-    remind: bool = False
-    """Repeat the instruction after every observation."""
+    history: dict[str, Any] = field(default_factory=dict)
+    """What of an episode the prompt shows: fields of `harness.context.History`."""
     lora: int = 0
     """Rank of LoRA adapters; 0 trains all weights."""
     tiny: dict[str, Any] = field(default_factory=dict)
@@ -183,18 +179,10 @@ def run_job(
 def rollouts(job: Job) -> tuple[Rollout, Rollout]:
     """How training and held-out episodes are played."""
     find(job.env)
-
-    def builder() -> ContextBuilder:
-        return (
-            FullHistory(remind=job.remind)
-            if job.window is None
-            else Window(job.window, remind=job.remind, brief=job.brief)
-        )
-
     rollout = Rollout(
         EnvMaker(job.env, {**job.env_kwargs, "split": job.split}),
         Sampling(temperature=job.temperature, decode=job.decode, max_tokens=job.max_tokens),
-        builder,
+        History(**job.history),
         limits=Limits(concurrency=job.concurrency),
     )
     return rollout, replace(rollout, env=EnvMaker(job.env, {**job.env_kwargs, "split": job.eval_split}))

@@ -14,10 +14,56 @@ _TOYS: dict[str, Any] = {
     "recipe_kwargs": {"lr": 0.3, "groups": 8, "group_size": 8},
 }
 
+# The agent sees the instruction and the newest observation. That keeps prompts short and hides what would confuse a
+# model of this size: the goal's name then occurs twice in a prompt exactly when the object is in sight.
+_MARKOV: dict[str, Any] = {"window": 0, "brief": True}
+
+_LANGUAGE: dict[str, Any] = {"model": "tiny", "history": _MARKOV, "decode": "choice"}
+
+_ALFWORLD: dict[str, Any] = {
+    **_LANGUAGE,
+    "env_kwargs": {"source": "generated", "task_types": [1], "max_receptacles": 8, "max_steps": 20},
+    "demonstrator": "expert",  # searches with what it has seen; the oracle knows where everything is
+    "demonstrations": 1600,
+    "sft": {"observation_weight": 0.1},
+    "steps": 20,
+    "recipe_kwargs": {
+        "groups": 16,
+        "group_size": 8,
+        "minibatches": 4,
+        "lr": 6e-4,
+        "warmup": 12,
+        "std": False,
+        "aggregation": "token",
+        "clip_high": 0.28,
+    },
+}
+
+_SMOLLM2: dict[str, Any] = {
+    "lora": 16,
+    "demonstrations": 80,
+    "sft": {"lr": 1e-3, "batch": 4, "observation_weight": 0.0, "warmup": 5},
+    "steps": 3,
+    "eval_tasks": 16,
+    "concurrency": 16,
+    "recipe_kwargs": {**_ALFWORLD["recipe_kwargs"], "groups": 2, "minibatches": 1, "lr": 2e-4, "warmup": 0},
+}
+
 
 def preset(env: str, model: str | None = None) -> Job:
-    """The settings for an environment and a model (None: the environment's own choice)."""
+    """The settings for an environment and a model (None: the environment's own choice).
+
+    A model other than the preset's own starts without a warm start unless it is a language model that can have one.
+    """
     entry = find(env)
-    if entry.family == "toys":
-        return Job(**{"env": entry.id, **_TOYS, **({"model": model} if model else {})})
-    return Job(env=entry.id, model=model or "tiny")
+    settings = {"toys": _TOYS, "alfworld": _ALFWORLD}.get(entry.family, _LANGUAGE)
+    if model is not None and model != settings["model"]:
+        tokenless = model in ("tabular", "bag")
+        if tokenless:
+            settings = {**settings, "demonstrations": 0, "recipe_kwargs": _TOYS["recipe_kwargs"]}
+        elif settings is _TOYS:
+            settings = {**_LANGUAGE, "demonstrations": 400, "steps": 10, "eval_tasks": 64}
+        if not tokenless and model != "tiny":
+            settings = {**settings, **_SMOLLM2}
+        settings = {**settings, "model": model}
+    return Job(**{"env": entry.id, **settings})

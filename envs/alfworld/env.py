@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from gymnasium.error import ResetNeeded
 
@@ -72,6 +73,8 @@ class AlfworldEnv(TextEnv):
     ## Version History
     - v0: first version.
     """
+
+    waits: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 """Context builders: how a history becomes a prompt."""
 
-from .builders import ContextBuilder, FullHistory, MakeContext, Window
+from .builders import ContextBuilder, FullHistory, History, MakeContext, Window
 
-__all__ = ["ContextBuilder", "FullHistory", "MakeContext", "Window"]
+__all__ = ["ContextBuilder", "FullHistory", "History", "MakeContext", "Window"]

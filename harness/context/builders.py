@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..records import Call, Message
@@ -106,3 +107,24 @@ class Window(FullHistory):
         if self.instruction and self.instruction not in oldest:
             oldest = f"{self.instruction}\n\n{oldest}"
         return (*self.head[:-1], Message("user", oldest), *said)
+
+
+@dataclass(frozen=True)
+class History:
+    """Settings of the builders above as one value: calling it makes a builder for one episode."""
+
+    window: int | None = None
+    """Past turns in the prompt; None keeps the whole history."""
+    brief: bool = False
+    """With a window: of the task keep the instruction only."""
+    remind: bool = False
+    """Repeat the instruction after every observation."""
+    list_actions: bool = False
+    """Add the admissible actions to every observation."""
+    system: str | None = None
+    """A system message put first."""
+
+    def __call__(self) -> ContextBuilder:
+        """A builder for one episode."""
+        options = {"system": self.system, "list_actions": self.list_actions, "remind": self.remind}
+        return FullHistory(**options) if self.window is None else Window(self.window, brief=self.brief, **options)

@@ -41,6 +41,7 @@ class HFPolicy:
         max_context: tokens of prompt and completion together; None takes the model's own limit.
         device: None is the GPU if there is one.
         batch_size: contexts per forward pass; larger calls are cut up.
+        max_tokens: token slots per micro-batch when it learns (a caller of `evaluate` cuts the batches).
         name: what reports call the policy.
 
     Weights stay in their own precision; on a GPU, float32 models compute in bfloat16 (autocast).
@@ -55,6 +56,7 @@ class HFPolicy:
         max_context: int | None = None,
         device: str | torch.device | None = None,
         batch_size: int = 128,
+        max_tokens: int = 4096,
         name: str = "hf",
     ) -> None:
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -71,6 +73,7 @@ class HFPolicy:
             for parameter in head.parameters():
                 torch.nn.init.zeros_(parameter)
             self.value_head = head
+        self.max_tokens = max_tokens
         self.generator = Generator(self.model, self.format, self.max_context, batch_size)
 
     # -- playing ------------------------------------------------------------------------------------------------------
@@ -272,6 +275,7 @@ class HFPolicy:
             max_context=self.max_context,
             device=self.device,
             batch_size=self.generator.batch_size,
+            max_tokens=self.max_tokens,
             name=self.name,
         )
         policy.value_head, policy.version = self.value_head, self.version

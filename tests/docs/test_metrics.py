@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sandlot.harness.records import Call
 from sandlot.harness.summary import summarise
 

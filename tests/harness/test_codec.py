@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.codec import CODECS, JSONCodec, PlainCodec, TagCodec, make_codec
 from sandlot.harness.policies.chat import ChatFormat

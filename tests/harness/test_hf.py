@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+
 from sandlot.envs.core.errors import InvalidArgument, UserError
 from sandlot.harness.policies.hf import HFPolicy
 from sandlot.harness.policies.tiny import build_word_tokenizer, tiny_llama

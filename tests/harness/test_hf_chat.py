@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.policies.chat import ChatFormat
 from sandlot.harness.policies.tiny import build_word_tokenizer, tiny_llama
 from sandlot.harness.policies.trie import Trie
 from sandlot.harness.records import Message
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 WORDS = ("go", "to", "desk", "shelf", "Take", "mug", "from", "in", "on", "Ärger")
 

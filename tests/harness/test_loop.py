@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from sandlot.envs.core import EnvironmentFault, ListTasks, Outcome, Task, TextEnv, register
 from sandlot.harness.context import FullHistory, Window
 from sandlot.harness.loop import EnvMaker, Limits, Rollout, play, play_groups

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandlot.harness.packing import Packing, batch_indices, micro_batches, pack
 from sandlot.harness.records import Call, Context
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandlot.envs.core.errors import MissingData
 from sandlot.harness.records import Call, Context, Message, StopReason, Task, Trajectory, Turn
 from sandlot.harness.stores.atif import export_atif

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+
 from sandlot.harness.records import Call, Context, Group, StopReason, Task, Trajectory, Turn
 
 TASK = Task("toy/train/0", "train")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+
 from sandlot.envs import make
 from sandlot.envs.toys.exact import unroll
 from sandlot.harness.loop import EnvMaker, Rollout, play_groups

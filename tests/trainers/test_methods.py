@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.trainers.estimators import GAE, GRPO, RLOO, ReinforcePlusPlus
 from sandlot.trainers.methods import make_recipe, recipe_names

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.trainers.estimators import RLOO
 from sandlot.trainers.objective import (

@@ -165,7 +165,7 @@ def test_the_whole_job_with_a_language_model(tmp_path: Path) -> None:
         demonstrations=24,
         demonstrator="expert",
         eval_tasks=4,
-        remind=True,
+        history={"window": 0, "brief": True},
         threads=1,
     )
     folder = RunFolder.create("job", vars(job), root=tmp_path)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandlot.envs.core import EnvironmentFault, InvalidArgument, ListTasks, Outcome, Task, TextEnv, UnknownTask
 from sandlot.envs.toys.corridor import Corridor
 from sandlot.harness.loop import Limits
@@ -398,6 +399,7 @@ def test_mistakes_of_the_user_are_one_clear_line() -> None:
 
 def test_two_updates_over_whole_episodes(trl: Any, tmp_path: Path, ledger: Ledger) -> None:
     import torch
+
     from sandlot.harness.policies.tiny import tiny_llama
 
     tokenizer = word_tokenizer()
@@ -459,6 +461,7 @@ def test_a_void_episode_takes_no_part(
     trl: Any, tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
+
     from sandlot.harness.policies.tiny import tiny_llama
 
     steps = iter(range(10**6))
@@ -511,6 +514,7 @@ def test_an_interrupted_rollout_closes_its_environments(trl: Any, tmp_path: Path
 
 def test_a_prompt_without_a_task_is_refused(trl: Any, tmp_path: Path) -> None:
     from datasets import Dataset
+
     from sandlot.harness.policies.tiny import tiny_llama
 
     tokenizer = word_tokenizer()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.records import StopReason
 from sandlot.trainers.estimators import GRPO

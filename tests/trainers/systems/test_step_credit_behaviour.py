@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from sandlot.envs import make
 from sandlot.envs.core.tasks import ListTasks
 from sandlot.harness.loop import EnvMaker, Rollout
