@@ -39,14 +39,19 @@ def rows() -> list[Row]:
 
 
 def summary(entry: Registration) -> str:
-    """The first line of the environment's docstring, read from its source."""
+    """The first line of the environment's docstring."""
+    return docstring(entry).partition("\n")[0]
+
+
+def docstring(entry: Registration) -> str:
+    """The docstring of the environment's class, read from its source; "" where there is none."""
     module, name = entry.target.split(":")
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         return ""
     for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
-            return (ast.get_docstring(node) or "").partition("\n")[0]
+            return ast.get_docstring(node) or ""
     return ""
 
 

@@ -22,7 +22,7 @@ class Corridor(Toy):
     learned on training tasks holds on all.
 
     ## Action Space
-    Text. `push`, `pull`, `lift` ... : the first `actions` of eight verbs, all possible in every room.
+    Text. `push`, `pull`, `lift` ... : the first `verbs` of eight, all possible in every room.
 
     ## Observation Space
     Text. The room's number, the number of rooms and the colour of the sign. A room always looks the same.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sandlot.envs.core.registry import REGISTRY
+from sandlot.trainers.methods import recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -67,11 +70,40 @@ def test_there_is_something_to_run() -> None:
     assert len([b for b in runnable if b.language == "python"]) >= 4
 
 
-def test_generated_tables_are_current() -> None:
+def test_generated_pages_are_current() -> None:
     check = [sys.executable, str(ROOT / "scripts" / "generate_docs.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert all(env_id in (ROOT / "README.md").read_text(encoding="utf-8") for env_id in REGISTRY)
+    for env_id, entry in REGISTRY.items():
+        assert env_id in (ROOT / "README.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "envs" / f"{env_id.partition('/')[2]}.md").read_text(encoding="utf-8")
+        assert f"- Step limit: {entry.max_episode_steps}\n" in page
+        assert tuple(re.findall(r"^## (.+)$", page, re.MULTILINE)) == HEADINGS
+
+
+def test_changed_missing_and_left_over_pages_are_found_and_put_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "scripts" / "generate_docs.py")
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    page, index = tmp_path / "docs" / "envs" / "Corridor-v0.md", tmp_path / "docs" / "systems" / "index.md"
+    page.write_text("by hand", encoding="utf-8")
+    index.unlink()
+    (tmp_path / "docs" / "envs" / "Gone-v0.md").touch()
+    assert script.main(["--check"], tmp_path) == 1
+    found = {line.split()[0] for line in capsys.readouterr().err.splitlines()}
+    assert found == {"docs/envs/Corridor-v0.md", "docs/systems/index.md", "docs/envs/Gone-v0.md"}
+    assert script.main([], tmp_path) == 0 == script.main(["--check"], tmp_path)
+    assert "A row of rooms" in page.read_text(encoding="utf-8")
+
+
+def test_the_index_of_recipes_has_all_of_them() -> None:
+    text = (ROOT / "docs" / "systems" / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == recipe_names()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
