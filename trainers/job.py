@@ -257,10 +257,16 @@ def load_policy(model: str, recipe: Recipe, job: Job) -> Any:
 def write_report(job: Job, run: RunFolder, outcome: Outcome, episodes: Sequence[Trajectory]) -> None:
     """`curve.png` and `report.html`."""
     training = training_curve(outcome.history)
-    points = [(i, m["eval/success"]) for i, m in enumerate(outcome.history) if "eval/success" in m]
-    series: dict[str, Sequence[tuple[float, float]]] = {"training episodes": training}
-    if points:
-        series[f"held out ({job.eval_split})"] = points
+    results = outcome.results
+    held_out = [(-0.5, results["before"]["success"]), (len(training) - 0.5, results["after"]["success"])]
+    between = [m["eval/success"] for m in outcome.history if "eval/success" in m]
+    if job.eval_every:  # the first evaluation precedes the first step, the last one follows the last
+        at = [-1, *(step for step in range(job.steps) if (step + 1) % job.eval_every == 0 or step + 1 == job.steps)]
+        held_out = [(step + 0.5, value) for step, value in zip(at, between)]
+    series: dict[str, Sequence[tuple[float, float]]] = {
+        "training episodes": training,
+        f"held out ({job.eval_split})": held_out,
+    }
     png = curve_png(series, title=f"{job.recipe} on {job.env}, {job.model}", x="training step")
     run.write("curve.png", png)
     html = report_html(

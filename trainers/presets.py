@@ -26,7 +26,8 @@ _ALFWORLD: dict[str, Any] = {
     "demonstrator": "expert",  # searches with what it has seen; the oracle knows where everything is
     "demonstrations": 1600,
     "sft": {"observation_weight": 0.1},
-    "steps": 20,
+    "steps": 32,
+    "eval_tasks": 256,
     "recipe_kwargs": {
         "groups": 16,
         "group_size": 8,
