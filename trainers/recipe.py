@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..envs.core.tasks import Task
+from ..harness.policy import Policy
 from ..harness.records import Advantages, Call, Group
 
 if TYPE_CHECKING:
@@ -89,10 +90,8 @@ class AuxLoss(Protocol):
         ...
 
 
-class Trainable(Protocol):
+class Trainable(Policy, Protocol):
     """A policy whose weights can be moved: it also evaluates recorded calls differentiably."""
-
-    version: int
 
     def evaluate(self, calls: Sequence[Call]) -> Evaluation:
         """Log-probabilities, entropies (one per unit, calls concatenated in order) and, with a critic, values."""

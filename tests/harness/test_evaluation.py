@@ -11,6 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from torch import Tensor  # noqa: E402
+
 from sandlot.harness.packing import pack  # noqa: E402
 from sandlot.harness.policies.evaluation import evaluate, evaluate_tokens, score  # noqa: E402
 from sandlot.harness.records import Call, Context  # noqa: E402
@@ -79,15 +81,15 @@ def growing(rng: np.random.Generator, session: str, turns: int, decode: str, rew
     return calls
 
 
-def alone(model, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+def alone(model, call: Call) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropies of one call, straight from the definitions."""
     temperature = call.temperature or 1.0
 
-    def logits(completion: tuple[int, ...]) -> torch.Tensor:
+    def logits(completion: tuple[int, ...]) -> Tensor:
         ids = torch.tensor([call.prompt_ids + completion])
         return model(ids).logits[0, len(call.prompt_ids) - 1 : -1]
 
-    def entropy(logp: torch.Tensor) -> torch.Tensor:
+    def entropy(logp: Tensor) -> Tensor:
         return -(logp.exp() * logp).sum()
 
     if call.choices is not None:
@@ -117,7 +119,7 @@ def mixed(seed: int) -> list[Call]:
     return [calls[i] for i in rng.permutation(len(calls))]
 
 
-def gradients(model, loss: torch.Tensor) -> list[torch.Tensor]:
+def gradients(model, loss: Tensor) -> list[Tensor]:
     return list(torch.autograd.grad(loss, list(model.parameters())))
 
 
