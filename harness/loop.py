@@ -20,7 +20,7 @@ from ..envs.core.registry import find, make
 from ..envs.core.tasks import Task
 from ..envs.core.text_env import TextEnv
 from .context import ContextBuilder, FullHistory, MakeContext
-from .policy import Policy, Sampling
+from .policy import MAX_TEXT, Policy, Sampling
 from .records import Call, Context, Group, StopReason, Trajectory, Turn
 from .slots import Job, Slot
 
@@ -265,6 +265,8 @@ class _Loop:
             if call.finish == "context":
                 self._finish(slot, StopReason.CONTEXT)
                 continue
+            if len(call.text) > MAX_TEXT:
+                call.text, call.finish = call.text[:MAX_TEXT], "length"
             action = self.rollout.parse(call) if self.rollout.parse else call.text
             episode.call, episode.action = call, action
             slot.submit(lambda env, action=action: env.step(action))

@@ -11,6 +11,8 @@ import numpy as np
 from ..envs.core.errors import EnvironmentFault
 from .records import Call, Context
 
+MAX_TEXT = 100_000  # characters of a completion that are kept: every later prompt and every file repeats them
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

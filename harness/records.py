@@ -95,7 +95,8 @@ class Call:
     version: int = 0
     """The policy's weight version when this was sampled."""
     finish: str = "stop"
-    """"stop", "length" (cut at the token limit), "choice", or "context" (the prompt did not fit: no completion)."""
+    """"stop", "length" (cut at the token limit, or at `harness.policy.MAX_TEXT` characters), "choice", or "context"
+    (the prompt did not fit: no completion)."""
     parent: str | None = None
     """The call that asked for this one (sub-agents), or None."""
 

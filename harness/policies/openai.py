@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...envs.core.errors import InvalidArgument, MissingExtra
-from ..policy import PolicyFault, Sampling
+from ..policy import MAX_TEXT, PolicyFault, Sampling
 from ..records import Call, Context
 
 if TYPE_CHECKING:
     from .chat import ChatFormat
 
 MAX_BYTES = 64 << 20  # of one answer; more is a broken server
-MAX_TEXT = 100_000  # characters of a completion that are kept
 MAX_WAIT = 60.0  # seconds between two tries
 _BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _TOO_LONG = re.compile(r"context[ _]length|maximum context|context window|prompt is too long|too many tokens", re.I)

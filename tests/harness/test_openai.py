@@ -16,8 +16,8 @@ pytest.importorskip("httpx", reason="needs httpx")
 
 from sandlot.envs.core.errors import EnvironmentFault, InvalidArgument
 from sandlot.envs.core.registry import make
-from sandlot.harness.policies.openai import MAX_TEXT, OpenAIPolicy
-from sandlot.harness.policy import Policy, PolicyFault, Sampling
+from sandlot.harness.policies.openai import OpenAIPolicy
+from sandlot.harness.policy import MAX_TEXT, Policy, PolicyFault, Sampling
 from sandlot.harness.records import Call, Context, Message
 
 Answer = tuple[int, Any]  # status, body: JSON-able, or bytes, or a function of the handler
