@@ -109,6 +109,7 @@ def train(console: Console, job: Job, *, out: Path, resume: Path | None) -> Outc
         job = job_from(run.config())
     else:
         run = RunFolder.create(f"train-{job.recipe}-{job.env.split('/')[-1]}", job_config(job), root=out)
+    _quiet()
     console.print(f"[bold]{job.recipe}[/] on [bold]{job.env}[/] with model [bold]{job.model}[/]: {run.folder}")
     try:
         with Bars(console) as bars:
@@ -120,6 +121,13 @@ def train(console: Console, job: Job, *, out: Path, resume: Path | None) -> Outc
     console.print(f"report   {run.folder / 'report.html'}\ncurve    {run.folder / 'curve.png'}", highlight=False)
     console.print(f"model    {run.folder / 'model'}", highlight=False)
     return outcome
+
+
+def _quiet() -> None:
+    """Keep transformers' own bars for single files out of ours."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
 
 
 def show(console: Console, job: Job, outcome: Outcome) -> None:
@@ -148,6 +156,7 @@ def compare(console: Console, job: Job, recipes: Sequence[str], seeds: Sequence[
     for name in recipes:
         make_recipe(name, **job.recipe_kwargs)  # a wrong name fails before anything is run
     run = RunFolder.create(f"compare-{job.env.split('/')[-1]}", config, root=out)
+    _quiet()
     with Bars(console) as bars:
         rows = [found.row for found in run_comparison(job, recipes, seeds, run, reporter=bars)]
     shown = Table(title=f"{job.env}, {job.model}, {job.steps} steps, {len(seeds)} seeds", box=None)

@@ -269,12 +269,14 @@ def write_report(job: Job, run: RunFolder, outcome: Outcome, episodes: Sequence[
     }
     png = curve_png(series, title=f"{job.recipe} on {job.env}, {job.model}", x="training step")
     run.write("curve.png", png)
+    solved = [episode for episode in episodes if episode.success]
+    failed = [episode for episode in episodes if not episode.success]
     html = report_html(
         f"{job.recipe} on {job.env}",
         lead=f"{job.model}, {job.steps} steps, seed {job.seed}, {outcome.seconds / 60:.1f} minutes.",
         tables={f"Success on {job.eval_tasks} tasks of {job.eval_split}": table(outcome)},
         curve=png,
-        episodes=list(episodes)[:8],
+        episodes=[*solved[:4], *failed[:4]],
         config=vars(job),
     )
     run.write("report.html", html)

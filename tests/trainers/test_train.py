@@ -48,7 +48,7 @@ def rewards(history: list[dict[str, float]]) -> list[float]:
         ("grpo", {}),
         ("rloo", {}),
         ("reinforcepp", {}),
-        ("ppo", {"value_lr": 0.1, "epochs": 2}),
+        ("ppo", {"value_lr": 0.3, "minibatches": 1, "gamma": 0.95}),
         ("gigpo", {}),
         ("ecpo", {}),
     ],
@@ -65,10 +65,12 @@ def test_every_baseline_learns_the_corridor(name: str, options: dict[str, Any]) 
 
 
 def test_a_bag_of_words_learns_from_what_it_reads() -> None:
-    rollout = Rollout(ENV, context=lambda: Window(0, brief=True))
-    policy = BagPolicy()
-    history = train(small("rloo", lr=0.1), policy, rollout, ENV().tasks, Schedule(steps=40, seed=0))
-    assert np.mean(rewards(history)[-5:]) > np.mean(rewards(history)[:3]) + 0.3
+    """Measured on 3 seeds: from .08-.17 to .92-1.0 within 45 steps."""
+    env = EnvMaker("sandlot/Corridor-v0", {"rooms": 5})
+    rollout = Rollout(env, context=lambda: Window(0, brief=True))
+    recipe = small("rloo", lr=0.04, groups=8, group_size=8)
+    history = train(recipe, BagPolicy(), rollout, env().tasks, Schedule(steps=45, seed=0))
+    assert np.mean(rewards(history)[-5:]) > np.mean(rewards(history)[:3]) + 0.4
 
 
 def test_a_resumed_run_repeats_the_uninterrupted_numbers(tmp_path: Path) -> None:
