@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sandlot.arguments import parse_pairs
+from sandlot.arguments import make_env, parse_pairs
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.runs import RunFolder
 from sandlot.trainers.compare import compare as run_comparison
@@ -86,7 +86,7 @@ def build_job(
         asked: fields of `Job`; None leaves the preset's.
 
     Raises:
-        InvalidArgument: a setting that `Job` does not have.
+        InvalidArgument: a setting, a recipe, an option or an environment that does not exist.
     """
     job = preset(env, model)
     values = {key: value for key, value in asked.items() if value is not None} | parse_pairs(settings)
@@ -99,7 +99,10 @@ def build_job(
         "recipe": recipe or job.recipe,
         "recipe_kwargs": {**job.recipe_kwargs, **parse_pairs(recipe_pairs)},
     }
-    return replace(job, **merged, **values)
+    job = replace(job, **merged, **values)
+    make_recipe(job.recipe, **job.recipe_kwargs)  # what is wrong is said before anything is written or run
+    make_env(job.env, {**job.env_kwargs, "split": job.split}).close()
+    return job
 
 
 def train(console: Console, job: Job, *, out: Path, resume: Path | None) -> Outcome:
