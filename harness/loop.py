@@ -88,7 +88,6 @@ class _Episode:
     first: tuple[str, dict[str, Any]] = ("", {})
     turns: list[Turn] = field(default_factory=list)
     call: Call | None = None
-    action: str = ""
     began: float = 0.0
 
     def seed_for(self, *path: int) -> int:
@@ -140,6 +139,12 @@ def play_groups(
 def derive_seed(*path: int) -> int:
     """A 63-bit seed from a path of numbers: the same in every process, unrelated for different paths."""
     return int.from_bytes(blake2b(repr(path).encode(), digest_size=8).digest(), "little") >> 1
+
+
+def _act(env: TextEnv, action: str) -> tuple[str, tuple[str, float, bool, bool, dict[str, Any]]]:
+    """The action in canonical form (what step-level credit compares), and what the environment answers to it."""
+    canonical = env.canonical(action) if len(action) <= env.max_action else action
+    return canonical, env.step(action)
 
 
 class _Loop:
@@ -229,13 +234,13 @@ class _Loop:
             self._turn(slot, episode, job)
 
     def _turn(self, slot: Slot, episode: _Episode, job: Job) -> None:
-        observation, reward, terminated, truncated, info = job.result
+        action, (observation, reward, terminated, truncated, info) = job.result
         call, key = episode.call, episode.info
         assert call is not None
         episode.turns.append(
-            Turn(call, episode.action, observation, reward, info, key["state_key"], key["obs_key"], job.seconds)
+            Turn(call, action, observation, reward, info, key["state_key"], key["obs_key"], job.seconds)
         )
-        episode.builder.record(call, episode.action, observation, info)
+        episode.builder.record(call, action, observation, info)
         episode.observation, episode.info = observation, info
         late = (
             self.limits.episode_seconds is not None and time.monotonic() - episode.began > self.limits.episode_seconds
@@ -268,8 +273,8 @@ class _Loop:
             if len(call.text) > MAX_TEXT:
                 call.text, call.finish = call.text[:MAX_TEXT], "length"
             action = self.rollout.parse(call) if self.rollout.parse else call.text
-            episode.call, episode.action = call, action
-            slot.submit(lambda env, action=action: env.step(action))
+            episode.call = call
+            slot.submit(lambda env, action=action: _act(env, action))
 
     def _context(self, episode: _Episode) -> Context:
         return Context(
