@@ -142,7 +142,8 @@ def smoke(
 def evaluate(
     env: Env,
     policy: Annotated[
-        str, typer.Option(help="oracle, random, noop, a model folder, a model's name, or openai:MODEL@URL.")
+        str,
+        typer.Option(help="oracle, random, noop, a run of train, a model folder, a model's name, or openai:MODEL@URL."),
     ] = "random",
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks, spread evenly over the split.")] = 100,
     split: Annotated[str, typer.Option(help="train, valid_seen, valid_unseen or test.")] = "valid_unseen",
@@ -150,10 +151,17 @@ def evaluate(
         str, typer.Option(help="How an action is read from an answer: plain (its first line), tags or json.")
     ] = "plain",
     decode: Annotated[
-        str, typer.Option(help="How a model answers: free text, trie (token by token among the actions) or choice.")
-    ] = "free",
-    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Per answer.")] = 64,
+        str | None,
+        typer.Option(
+            help="free text, trie (token by token among the actions) or choice (of whole actions); else free."
+        ),
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, help="0 is greedy; else 0.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Per answer; else 64.")] = None,
+    history: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="What the prompt shows: window=2, brief=true, remind=true. Repeatable."),
+    ] = None,
     list_actions: Annotated[bool, typer.Option("--list-actions", help="Show the actions in the prompt.")] = False,
     concurrency: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 64,
     seed: Seed = 0,
@@ -162,11 +170,13 @@ def evaluate(
 ) -> None:
     """Measure a policy on the tasks of a split and write a run folder.
 
+    A run of `sandlot train` plays as it was trained: what is not asked for comes from its config.toml.
+
     [bold]Examples[/]
 
       sandlot eval KeyDoor --policy oracle --tasks 20
 
-      sandlot eval ALFWorld --policy runs/20260101-120000-train --decode trie
+      sandlot eval ALFWorld --policy runs/20260101-120000-train-grpo-ALFWorld-v0 --split test
 
       sandlot eval ALFWorld --policy openai:my-model@http://localhost:8000/v1 --list-actions
     """
@@ -184,7 +194,7 @@ def evaluate(
         decode=decode,
         temperature=temperature,
         max_tokens=max_tokens,
-        list_actions=list_actions,
+        history=parse_pairs(history or ()) | ({"list_actions": True} if list_actions else {}),
         concurrency=concurrency,
         arguments=parse_pairs(pairs or ()),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from sandlot.envs.core.errors import EnvironmentFault, InvalidArgument
 from sandlot.envs.core.registry import find
 from sandlot.envs.core.tasks import Task
 from sandlot.harness.codec import make_codec
-from sandlot.harness.context import FullHistory
+from sandlot.harness.context import History
 from sandlot.harness.loop import EnvMaker, Limits, Rollout, play
 from sandlot.harness.policy import Sampling
 from sandlot.harness.records import Trajectory
@@ -35,21 +35,46 @@ class Evaluation:
 
     env: str
     policy: str
-    """A baseline's name, a model's name or folder, or `openai:MODEL@URL`."""
+    """A baseline's name, a model's name or folder, a run folder of `sandlot train`, or `openai:MODEL@URL`."""
     split: str = "valid_unseen"
     tasks: int = 100
     """How many tasks of the split, spread evenly over it."""
     seed: int = 0
     format: str = "plain"
     """How an action is read from an answer: "plain" (its first line), "tags" (`<action>…</action>`) or "json"."""
-    decode: str = "free"
-    temperature: float = 0.0
-    max_tokens: int = 64
-    list_actions: bool = False
-    """Add the admissible actions to every prompt."""
+    decode: str | None = None
+    """None: as the policy's run was trained, else "free"."""
+    temperature: float | None = None
+    """None: as trained, else 0."""
+    max_tokens: int | None = None
+    """None: as trained, else 64."""
+    history: Mapping[str, Any] = field(default_factory=dict)
+    """What of an episode the prompt shows: fields of `harness.context.History`, on top of those trained with."""
     concurrency: int = 64
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The environment's constructor arguments, `split` apart."""
+    """The environment's constructor arguments, `split` apart, on top of those trained with."""
+
+
+def as_trained(plan: Evaluation) -> Evaluation:
+    """`plan` with nothing left open: what it does not say is as in the run that trained the policy, if it is one.
+
+    The run's environment arguments are taken over where the environment is the same; its split is not.
+
+    Raises:
+        MissingData: the run's `config.toml` cannot be read.
+    """
+    config: dict[str, Any] = {}
+    if (Path(plan.policy) / "config.toml").is_file():
+        config = RunFolder(plan.policy).config()
+    arguments = config.get("env_kwargs", {}) if config.get("env") == find(plan.env).id else {}
+    asked = {"decode": plan.decode, "temperature": plan.temperature, "max_tokens": plan.max_tokens}
+    defaults = {"decode": "free", "temperature": 0.0, "max_tokens": 64}
+    return replace(
+        plan,
+        **{key: config.get(key, defaults[key]) if value is None else value for key, value in asked.items()},
+        history={**config.get("history", {}), **plan.history},
+        arguments={**{key: value for key, value in arguments.items() if key != "split"}, **plan.arguments},
+    )
 
 
 def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
@@ -61,20 +86,27 @@ def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
         UserError: the environment, the split, the policy or the folder cannot be used; nothing was written.
         EnvironmentFault: every episode is void.
     """
+    plan = as_trained(plan)
     arguments = {"split": plan.split, **plan.arguments}
     env_id = find(plan.env).id
-    if plan.decode not in ("free", "trie", "choice"):
-        raise InvalidArgument(f"decode must be free, trie or choice, not {plan.decode!r}")
+    sampling = Sampling(**{key: getattr(plan, key) for key in ("temperature", "max_tokens", "decode")})
+    if sampling.decode not in ("free", "trie", "choice"):
+        raise InvalidArgument(f"decode must be free, trie or choice, not {sampling.decode!r}")
     if plan.tasks < 1:
         raise InvalidArgument(f"the number of tasks must be at least 1, not {plan.tasks}")
+    known = [f.name for f in fields(History)]
+    for name in plan.history:
+        if name not in known:
+            raise InvalidArgument(f"a history has no {name!r}; it has {', '.join(known)}")
+    history = History(**plan.history)
     env = make_env(env_id, arguments)
     tasks = env.tasks.first(plan.tasks)
     env.close()
     policy = load_policy(plan.policy)
     rollout = Rollout(
         EnvMaker(env_id, arguments),
-        Sampling(temperature=plan.temperature, max_tokens=plan.max_tokens, decode=plan.decode),
-        context=lambda: FullHistory(list_actions=plan.list_actions),
+        sampling,
+        context=history,
         parse=make_codec(plan.format),
         limits=Limits(concurrency=plan.concurrency),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from sandlot.envs.core.errors import InvalidArgument, MissingData
 from sandlot.harness.policies.scripted import BASELINES
+from sandlot.harness.runs import RunFolder
 
 NAMED = ("smollm2-135m",)  # models with weights in a package
 
@@ -20,7 +21,7 @@ def load_policy(spec: str) -> Any:
 
     Raises:
         InvalidArgument: it is none of these.
-        MissingData: the folder holds no model.
+        MissingData: the folder holds no model; the message says why.
         MissingExtra: torch or httpx is not installed.
     """
     if spec in BASELINES:
@@ -29,6 +30,8 @@ def load_policy(spec: str) -> Any:
         return _served(spec)
     trained = Path(spec) / "model"  # in a run folder of `sandlot train`
     folder = trained if trained.is_dir() else Path(spec)
+    if folder != trained and (folder / "config.toml").is_file():
+        raise MissingData(_no_model(folder))
     if spec not in NAMED and folder.is_dir() and not (folder / "config.json").is_file():
         raise MissingData(f"{folder} holds no model (config.json is missing)")
     if spec in NAMED or folder.is_dir():
@@ -37,6 +40,15 @@ def load_policy(spec: str) -> Any:
         return load(spec if spec in NAMED else folder)
     known = ", ".join([*BASELINES, *NAMED])
     raise InvalidArgument(f"no policy {spec!r}; use {known}, a model folder, a run folder, or openai:MODEL@URL")
+
+
+def _no_model(folder: Path) -> str:
+    model = RunFolder(folder).config().get("model")
+    if model is None:
+        return f"{folder} is not a run of `sandlot train`: there is no model in it"
+    if model in ("tabular", "bag"):
+        return f"{folder} trained a {model} policy, which is not kept as a model: train a language model to evaluate it"
+    return f"{folder} holds no trained model yet: finish the run with `sandlot train --resume {folder}`"
 
 
 def _served(spec: str) -> Any:

@@ -16,7 +16,7 @@ from sandlot.arguments import make_env, parse_pairs
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.harness.runs import RunFolder
 from sandlot.trainers.compare import compare as run_comparison
-from sandlot.trainers.job import Job, Outcome, run_job, table
+from sandlot.trainers.job import MODEL, Job, Outcome, run_job, table
 from sandlot.trainers.methods import make_recipe
 from sandlot.trainers.presets import preset
 from sandlot.version import VERSION
@@ -122,7 +122,8 @@ def train(console: Console, job: Job, *, out: Path, resume: Path | None) -> Outc
         raise
     show(console, job, outcome)
     console.print(f"report   {run.folder / 'report.html'}\ncurve    {run.folder / 'curve.png'}", highlight=False)
-    console.print(f"model    {run.folder / 'model'}", highlight=False)
+    if (run.folder / MODEL).is_dir():
+        console.print(f"model    {run.folder / MODEL}", highlight=False)
     return outcome
 
 

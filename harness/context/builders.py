@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ...envs.core.errors import InvalidArgument
 from ..records import Call, Message
 
 
@@ -123,6 +124,10 @@ class History:
     """Add the admissible actions to every observation."""
     system: str | None = None
     """A system message put first."""
+
+    def __post_init__(self) -> None:
+        if self.window is not None and (not isinstance(self.window, int) or self.window < 0):
+            raise InvalidArgument(f"window must be a number of turns, 0 or more, not {self.window!r}")
 
     def __call__(self) -> ContextBuilder:
         """A builder for one episode."""

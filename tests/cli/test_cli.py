@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from sandlot.cli import app
 from sandlot.envs.core.errors import EnvironmentFault
 from sandlot.envs.core.registry import REGISTRY, find, make
+from sandlot.evaluate import Evaluation, as_trained
 from sandlot.harness.runs import RunFolder
 from sandlot.smoke import Result
 
@@ -248,6 +249,76 @@ def test_eval_of_a_saved_model(tmp_path: Path) -> None:
             assert turn.call.allowed is not None and len(turn.call.allowed) == len(turn.call.completion_ids)
 
 
+TRAINED = """
+env = "sandlot/Corridor-v0"
+model = "tiny"
+decode = "choice"
+temperature = 0.5
+max_tokens = 5
+env_kwargs = { rooms = 3, split = "train" }
+history = { window = 0, brief = true }
+"""
+
+
+def test_a_run_plays_as_it_was_trained(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed (extra: train)")
+    from sandlot.harness.policies.hf import HFPolicy
+    from sandlot.harness.policies.tiny import build_word_tokenizer, tiny_llama
+
+    observation, info = make("Corridor").reset(seed=0)
+    tokenizer = build_word_tokenizer([observation, info["instruction"], *(info["admissible"] or ())])
+    trained = tmp_path / "trained"
+    HFPolicy(tiny_llama(len(tokenizer), d_model=32, layers=1, heads=2), tokenizer).save(trained / "model")
+    (trained / "config.toml").write_text(TRAINED)
+    out = tmp_path / "runs"
+    ok("eval", "Corridor", "--policy", str(trained), "--tasks", "4", "--max-tokens", "7", "--out", str(out))
+    config = the_run(out).config()["eval"]
+    assert (config["decode"], config["temperature"], config["max_tokens"]) == ("choice", 0.5, 7)
+    assert config["arguments"] == {"rooms": 3} and config["history"] == {"window": 0, "brief": True}
+    episodes = list(the_run(out).trajectories())
+    assert len(episodes) == 4 and {episode.task.split for episode in episodes} == {"valid_unseen"}
+    assert max(len(episode.turns) for episode in episodes) > 2
+    for episode in episodes:
+        assert "of 3" in episode.first_observation
+        for turn in episode.turns:
+            assert turn.call.choices is not None and turn.call.temperature == 0.5
+            assert len(turn.call.context.messages) == 1
+
+
+def test_what_is_asked_for_goes_before_what_was_trained_with(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(TRAINED)
+    run_folder = str(tmp_path)
+    asked = Evaluation(
+        "corridor", run_folder, decode="trie", temperature=0.0, history={"window": 2}, arguments={"verbs": 3}
+    )
+    plan = as_trained(asked)
+    assert (plan.decode, plan.temperature, plan.max_tokens) == ("trie", 0.0, 5)
+    assert plan.history == {"window": 2, "brief": True} and plan.arguments == {"rooms": 3, "verbs": 3}
+    assert as_trained(plan) == plan
+    elsewhere = as_trained(Evaluation("Bandit", run_folder))
+    assert (elsewhere.arguments, elsewhere.decode) == ({}, "choice")
+    plain = as_trained(Evaluation("Corridor", "oracle"))
+    assert (plain.decode, plain.temperature, plain.max_tokens, plain.history) == ("free", 0.0, 64, {})
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ('model = "tabular"', "trained a tabular policy, which is not kept"),
+        ('model = "tiny"', "finish the run with `sandlot train --resume"),
+        ('[eval]\npolicy = "oracle"', "not a run of `sandlot train`"),
+        ("model = ", "no readable config.toml"),
+    ],
+)
+def test_a_run_without_a_model_is_one_line(config: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(config)
+    result = run("eval", "Corridor", "--policy", str(tmp_path), "--out", str(tmp_path / "runs"))
+    assert result.exit_code == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("error: ") and says in line
+    assert not (tmp_path / "runs").exists()
+
+
 def test_eval_says_when_nothing_could_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: object, task: object) -> str:
         raise EnvironmentFault("no server")
@@ -278,6 +349,8 @@ def test_eval_says_when_nothing_could_be_played(tmp_path: Path, monkeypatch: pyt
         (("eval", "KeyDoor", "--policy", "openai:model"), "openai:MODEL@http"),
         (("eval", "KeyDoor", "--decode", "beam"), "decode must be free, trie or choice, not 'beam'"),
         (("eval", "KeyDoor", "--format", "xml"), "xml"),
+        (("eval", "KeyDoor", "--history", "windw=2"), "a history has no 'windw'; it has window, brief"),
+        (("eval", "KeyDoor", "--history", "window=-1"), "window must be a number of turns, 0 or more, not -1"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
