@@ -77,7 +77,8 @@ def system_index() -> str:
         published.append(f"| `{name}` | {purpose} | {'yes' if tested else 'no'} | {page} |")
     return (
         GENERATED.format("docstrings")
-        + "\n# Recipes\n\nWhat `sandlot train --recipe NAME` and `sandlot compare` know.\n\n"
+        + "\n# Recipes\n\nWhat `sandlot train --recipe NAME` and `sandlot compare` know. How to add one: "
+        + "[write your own recipe](../write_your_own_recipe.md).\n\n"
         + "## Baselines\n\nIn [`trainers/methods.py`](../../trainers/methods.py).\n\n"
         + "\n".join(baselines)
         + "\n\n## Published systems\n\nOne file each in [`trainers/systems/`](../../trainers/systems/).\n\n"

@@ -19,7 +19,12 @@ from sandlot.trainers.methods import recipe_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-RUN = [ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "quickstart.md"]
+RUN = [
+    ROOT / "README.md",
+    ROOT / "docs" / "index.md",
+    ROOT / "docs" / "quickstart.md",
+    ROOT / "docs" / "write_your_own_recipe.md",
+]
 HEADINGS = (
     "Description",
     "Action Space",
@@ -42,19 +47,39 @@ class Block:
     language: str
     code: str
     skipped: bool
+    file: str
+    """Where the page says that the block belongs, from the root of a checkout; "" for what is run."""
 
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"(<!-- not run by the tests:[^>]*-->\n)?```(\w+)\n(.*?)```", text, re.DOTALL)
-    return [Block(page, match[2], match[3], bool(match[1])) for match in found]
+    mark = r"(?:<!-- (?:(not run by the tests:)[^>]*|file: (\S+)) -->\n)?"
+    found = re.finditer(mark + r"```(\w+)\n(.*?)```", text, re.DOTALL)
+    return [Block(page, match[3], match[4], bool(match[1]), match[2] or "") for match in found]
+
+
+def lay_out(checkout: Path) -> None:
+    """A checkout whose trainers and their tests can be added to: copies of these, and links to the rest."""
+    shutil.copytree(ROOT / "trainers", checkout / "trainers")
+    (checkout / "tests" / "trainers" / "systems").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "trainers" / "conftest.py", checkout / "tests" / "trainers")
+    (checkout / "sandlot").mkdir()
+    for path in [*(ROOT / "sandlot").iterdir(), *(ROOT / name for name in ("sandboxes", "envs", "harness"))]:
+        (checkout / "sandlot" / path.name).symlink_to(path)
+    (checkout / "sandlot" / "trainers").symlink_to(checkout / "trainers")
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_commands_and_programs_run(page: Path, tmp_path: Path) -> None:
     """In the order of the page, in one fresh folder, as the reader would."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    if any(block.file for block in blocks(page)):
+        lay_out(tmp_path)
+        environment["PYTHONPATH"] = str(tmp_path)
     for block in blocks(page):
+        if block.file:
+            (tmp_path / block.file).write_text(block.code, encoding="utf-8")
+            continue
         if block.skipped or block.language not in ("bash", "python"):
             continue
         lines = block.code.splitlines() if block.language == "bash" else [block.code]
