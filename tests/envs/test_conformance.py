@@ -64,6 +64,11 @@ class FreeReward(Base):
         return super().refuse(reason)._replace(reward=0.1)
 
 
+class RefusalWins(Base):
+    def _step(self, action: str) -> Outcome:
+        return EasyWin.apply(self, action) if "sorry" in action else super()._step(action)  # type: ignore[arg-type]
+
+
 class EasyWin(Base):
     def apply(self, action: str) -> Outcome:
         self.state = (self.rooms - 1,)
@@ -73,6 +78,12 @@ class EasyWin(Base):
 class EchoWins(Base):
     def _step(self, action: str) -> Outcome:
         return EasyWin.apply(self, action) if action == self.describe() else super()._step(action)  # type: ignore[arg-type]
+
+
+class EchoWinsSometimes(EchoWins):
+    def _step(self, action: str) -> Outcome:  # in one task in sixteen: a mean score below 0.1
+        first, second, *_ = self.task.params["signs"]
+        return super()._step(action if (first == 0 and second < 4) or action in self.verbs else "")
 
 
 class ExtraInfo(Base):
@@ -177,8 +188,10 @@ BROKEN = [
     (HashedObservation, "deterministic_across_processes"),
     (WrongOracle, "oracle_solves"),
     (FreeReward, "doing_nothing_fails"),
+    (RefusalWins, "doing_nothing_fails"),
     (EasyWin, "random_actions_fail"),
     (EchoWins, "echoing_fails"),
+    (EchoWinsSometimes, "echoing_fails"),
     (ExtraInfo, "info_is_step_info"),
     (NumberSuccess, "info_is_step_info"),
     (MovesOnGarbage, "invalid_actions_change_nothing"),

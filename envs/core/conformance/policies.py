@@ -11,6 +11,8 @@ from ..tasks import SPLITS
 from ..text_env import TextEnv
 from .subject import Subject, follow_oracle, play, random_action
 
+IDLE = ("", "I am sorry, but I cannot help with that.")
+
 
 def oracle_solves(subject: Subject) -> None:
     """The oracle's actions are valid and solve tasks of every split within the step limit."""
@@ -28,34 +30,41 @@ def oracle_solves(subject: Subject) -> None:
 
 
 def doing_nothing_fails(subject: Subject) -> None:
-    """Empty actions earn nothing."""
+    """Empty actions and polite refusals earn nothing."""
     with subject.bare() as env:
-        for seed in range(min(subject.episodes, 5)):
-            env.reset(seed=seed)
-            records = list(play(env, lambda observation, info: "", subject.limit))
-            assert not records[-1][4]["success"], f"seed {seed}: success without an action"
-            assert records[-1][4]["score"] == 0.0, f"seed {seed}: score {records[-1][4]['score']} without an action"
-            total = sum(record[1] for record in records)
-            assert total <= 0.0, f"seed {seed}: return {total} without an action"
+        for text in IDLE:
+            for seed in range(min(subject.episodes, 5)):
+                env.reset(seed=seed)
+                records = list(play(env, lambda observation, info, text=text: text, subject.limit))
+                info, case = records[-1][4], f"seed {seed}, always {text!r}"
+                assert not info["success"], f"{case}: success"
+                assert info["score"] == 0.0, f"{case}: score {info['score']}"
+                total = sum(record[1] for record in records)
+                assert total <= 0.0, f"{case}: return {total}"
 
 
 def random_actions_fail(subject: Subject) -> None:
     """Uniformly random admissible actions have a mean score below 0.1."""
     rng = np.random.default_rng(0)
     with subject.bare() as env:
-        _assert_poor(env, subject, lambda observation, info: random_action(env, rng, info), "random actions")
+        mean = _mean_score(env, subject, lambda observation, info: random_action(env, rng, info))
+        assert mean < 0.1, f"random actions have a mean score of {mean:.3f}"
 
 
 def echoing_fails(subject: Subject) -> None:
-    """Sending observations back, or the instruction, has a mean score below 0.1."""
+    """Sending observations back, or the instruction, earns nothing."""
     with subject.bare() as env:
-        _assert_poor(env, subject, lambda observation, info: observation, "echoed observations")
-        _assert_poor(env, subject, lambda observation, info: info["instruction"], "echoed instructions")
+        for policy, name in (
+            (lambda observation, info: observation, "echoed observations"),
+            (lambda observation, info: info["instruction"], "echoed instructions"),
+        ):
+            mean = _mean_score(env, subject, policy)
+            assert mean == 0.0, f"{name} have a mean score of {mean:.3f}"
 
 
-def _assert_poor(env: TextEnv, subject: Subject, policy: Callable[[str, dict[str, Any]], str], name: str) -> None:
+def _mean_score(env: TextEnv, subject: Subject, policy: Callable[[str, dict[str, Any]], str]) -> float:
     scores = []
     for seed in range(3 * subject.episodes):
         env.reset(seed=seed)
         scores.append(list(play(env, policy, subject.limit))[-1][4]["score"])
-    assert np.mean(scores) < 0.1, f"{name} have a mean score of {np.mean(scores):.3f}"
+    return float(np.mean(scores))
