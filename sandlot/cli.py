@@ -152,12 +152,10 @@ def evaluate(
     ] = "plain",
     decode: Annotated[
         str | None,
-        typer.Option(
-            help="free text, trie (token by token among the actions) or choice (of whole actions); else free."
-        ),
+        typer.Option(help="free text (the default), trie (token by token among the actions) or choice."),
     ] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, help="0 is greedy; else 0.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Per answer; else 64.")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, help="0, the default, is greedy.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Per answer; 64 by default.")] = None,
     history: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="What the prompt shows: window=2, brief=true, remind=true. Repeatable."),

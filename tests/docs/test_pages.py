@@ -23,6 +23,7 @@ RUN = [
     ROOT / "README.md",
     ROOT / "docs" / "index.md",
     ROOT / "docs" / "quickstart.md",
+    ROOT / "docs" / "training.md",
     ROOT / "docs" / "write_your_own_recipe.md",
 ]
 HEADINGS = (
