@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium
 from rich.console import Console
 from rich.table import Table
+
 from sandlot.envs.core import Outcome, TextEnv
 from sandlot.envs.toys.corridor import Corridor
 from sandlot.harness.loop import EnvMaker, Limits, Rollout, play
