@@ -17,7 +17,7 @@ from typing import Any
 
 from ..envs.core.errors import EnvironmentFault
 from ..envs.core.registry import find, make
-from ..envs.core.tasks import Task
+from ..envs.core.tasks import Task, TaskSet
 from ..envs.core.text_env import TextEnv
 from .context import ContextBuilder, FullHistory, MakeContext
 from .policy import MAX_TEXT, Policy, Sampling
@@ -37,6 +37,14 @@ class EnvMaker:
     def __call__(self) -> TextEnv:
         """A new instance, without Gymnasium's wrappers."""
         return make(self.env_id, **self.kwargs)
+
+    def tasks(self) -> TaskSet:
+        """The environment's task set."""
+        env = self()
+        try:
+            return env.tasks
+        finally:
+            env.close()
 
     @property
     def waits(self) -> bool:

@@ -7,6 +7,7 @@ on oracle episodes of generated ALFWorld games, trained by reinforcement learnin
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -132,8 +133,8 @@ def run_job(
     torch.set_num_threads(job.threads or min(4, torch.get_num_threads()))
     recipe = make_recipe(job.recipe, **job.recipe_kwargs)
     rollout, held_out = rollouts(job)
-    tasks = rollout.env().tasks
-    eval_tasks = held_out.env().tasks.first(job.eval_tasks)
+    tasks = rollout.env.tasks()
+    eval_tasks = held_out.env.tasks().first(job.eval_tasks)
     results = {
         "random": _evaluate("random policy", RandomPolicy(), eval_tasks, held_out, job, reporter)[0],
         "oracle": _evaluate("oracle", OraclePolicy(), eval_tasks, held_out, job, reporter)[0],
@@ -148,12 +149,12 @@ def run_job(
             policy.save(warm)
     results["before"], _ = _evaluate("before training", policy, eval_tasks, held_out, job, reporter)
     reporter.stage("training", job.steps * recipe.groups * recipe.group_size)
-    recent: list[Trajectory] = []
+    recent: deque[bool] = deque(maxlen=recipe.groups * recipe.group_size)
 
     def told(trajectory: Trajectory) -> None:
-        recent.append(trajectory)
-        del recent[: -recipe.groups * recipe.group_size]
-        reporter.advance(1, f"success {summarise(recent)['success']:.0%}")
+        if not trajectory.void:
+            recent.append(trajectory.success)
+        reporter.advance(1, f"success {sum(recent) / max(len(recent), 1):.0%}")
 
     history = train(
         recipe,
@@ -211,7 +212,7 @@ def demonstrate(job: Job, rollout: Rollout, n: int, reporter: Reporter) -> list[
     """`n` episodes of the demonstrator on training tasks, the successful ones."""
     reporter.stage("collecting demonstrations", n)
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((job.seed, 0xDE30))))
-    tasks = rollout.env().tasks
+    tasks = rollout.env.tasks()
     policy = OraclePolicy(job.demonstrator, job.noise)
     played = play(
         policy,
