@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
-from sandlot.envs.core import EnvironmentFault, ListTasks, Outcome, Task, TextEnv, register
+from sandlot.envs.core import REGISTRY, EnvironmentFault, ListTasks, Outcome, Task, TextEnv, register
 from sandlot.harness.context import FullHistory, Window
 from sandlot.harness.loop import EnvMaker, Limits, Rollout, play, play_groups
 from sandlot.harness.policies.scripted import NoopPolicy, OraclePolicy, RandomPolicy, ScriptedPolicy
@@ -87,8 +88,14 @@ class Inline(Counting):
     waits = False
 
 
-register(id="test/Counting-v0", entry_point=f"{__name__}:Counting", max_episode_steps=20)
-register(id="test/Inline-v0", entry_point=f"{__name__}:Inline", max_episode_steps=20)
+@pytest.fixture(autouse=True, scope="module")
+def registered() -> Iterator[None]:
+    """For this module only: other tests look at the whole registry."""
+    for cls in (Counting, Inline):
+        register(id=f"test/{cls.__name__}-v0", entry_point=f"{__name__}:{cls.__name__}", max_episode_steps=20)
+    yield
+    for cls in (Counting, Inline):
+        del REGISTRY[f"test/{cls.__name__}-v0"], gymnasium.registry[f"test/{cls.__name__}-v0"]
 
 
 @pytest.fixture(params=["test/Counting-v0", "test/Inline-v0"])
