@@ -23,9 +23,15 @@ from sandlot.version import VERSION
 
 
 class Bars:
-    """Progress on a terminal: one bar per stage, with how it is going and the time left."""
+    """Progress on a terminal: one bar per stage, with how it is going and the time left.
 
-    def __init__(self, console: Console) -> None:
+    Args:
+        console: where to draw.
+        keep: leave finished bars on the screen.
+    """
+
+    def __init__(self, console: Console, *, keep: bool = True) -> None:
+        self.keep = keep
         self.console = console
         self.progress = Progress(
             TextColumn("{task.description:<22}"),
@@ -49,6 +55,8 @@ class Bars:
 
     def stage(self, name: str, total: int) -> None:
         """A new bar."""
+        if self.bar is not None and not self.keep:
+            self.progress.remove_task(self.bar)
         self.bar = self.progress.add_task(name, total=total, note="")
         self.printed = time.monotonic()
         if not self.console.is_terminal:
@@ -161,7 +169,7 @@ def compare(console: Console, job: Job, recipes: Sequence[str], seeds: Sequence[
         make_recipe(name, **job.recipe_kwargs)  # a wrong name fails before anything is run
     run = RunFolder.create(f"compare-{job.env.split('/')[-1]}", config, root=out)
     _quiet()
-    with Bars(console) as bars:
+    with Bars(console, keep=False) as bars:
         rows = [found.row for found in run_comparison(job, recipes, seeds, run, reporter=bars)]
     shown = Table(title=f"{job.env}, {job.model}, {job.steps} steps, {len(seeds)} seeds", box=None)
     for column in rows[0]:
