@@ -41,7 +41,7 @@ app = typer.Typer(
     "  sandlot list                                    what there is\n\n"
     "  sandlot play ALFWorld                           play an episode yourself\n\n"
     "  sandlot eval KeyDoor --policy random --tasks 50 measure a policy\n\n"
-    "  sandlot train --env KeyDoor --recipe gigpo      train one\n\n"
+    "  sandlot train --env Corridor --recipe gigpo     train one\n\n"
     "Names may be short: ALFWorld is sandlot/ALFWorld-v0.",
 )
 
@@ -231,7 +231,7 @@ def train(
 
       sandlot train
 
-      sandlot train --env KeyDoor --recipe ecpo --steps 30
+      sandlot train --env KeyDoor -k doors=2 -k decoys=1 --recipe ecpo
 
       sandlot train --model smollm2-135m --steps 2 -r groups=2
 
@@ -258,7 +258,7 @@ def train(
 @app.command()
 def compare(
     recipes: Annotated[list[str], typer.Argument(help="Two or more recipes.")],
-    env: Annotated[str, typer.Option(help="What to train on.")] = "KeyDoor",
+    env: Annotated[str, typer.Option(help="What to train on.")] = "Corridor",
     model: Annotated[str | None, typer.Option(help="As in train.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Runs per recipe, with seeds 0, 1, ...")] = 3,

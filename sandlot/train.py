@@ -107,6 +107,8 @@ def build_job(
         "recipe": recipe or job.recipe,
         "recipe_kwargs": {**job.recipe_kwargs, **parse_pairs(recipe_pairs)},
     }
+    if "split" in merged["env_kwargs"]:
+        raise InvalidArgument("a run has two splits: set them with -s split=… (training) and -s eval_split=…")
     job = replace(job, **merged, **values)
     make_recipe(job.recipe, **job.recipe_kwargs)  # what is wrong is said before anything is written or run
     make_env(job.env, {**job.env_kwargs, "split": job.split}).close()

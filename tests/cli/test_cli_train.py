@@ -76,6 +76,7 @@ def test_ctrl_c_keeps_episodes_and_checkpoint_and_the_run_goes_on(tmp_path: Path
         (("train", "--env", "Corridor", "--recipe", "grop"), "did you mean grpo"),
         (("train", "--env", "Corridor", "-r", "learning_rate=1"), "learning_rate"),
         (("train", "--env", "Corridor", "-s", "step=1"), "the settings are"),
+        (("train", "--env", "Corridor", "-k", "split=test"), "eval_split"),
         (("train", "--env", "Corridor", "--model", "no-such-model"), "no-such-model"),
         (("train", "--resume", "runs/none"), "there is no run folder"),
         (("train", "--env", "Corridor", "--out", "/proc/none"), "cannot write"),
