@@ -23,7 +23,7 @@ _LANGUAGE: dict[str, Any] = {"model": "tiny", "history": _MARKOV, "decode": "cho
 _ALFWORLD: dict[str, Any] = {
     **_LANGUAGE,
     "env_kwargs": {"source": "generated", "task_types": [1], "max_receptacles": 8, "max_steps": 20},
-    "demonstrator": "expert",  # searches with what it has seen; the oracle knows where everything is
+    "demonstrator": "expert",  # unprivileged: it searches, and sees only what the agent sees
     "demonstrations": 1600,
     "sft": {"observation_weight": 0.1},
     "steps": 32,
