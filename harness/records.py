@@ -7,7 +7,7 @@ never made again from text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -202,14 +202,3 @@ class Group:
 
 # [group][member][turn] -> (units,) float: one array per call, as estimators return them.
 Advantages = Sequence[Sequence[Sequence[np.ndarray]]]
-
-
-def mean_success(trajectories: Sequence[Trajectory]) -> float:
-    """Share of solved tasks among the trajectories that are not void; NaN if there is none."""
-    kept = [trajectory.success for trajectory in trajectories if not trajectory.void]
-    return float(np.mean(kept)) if kept else float("nan")
-
-
-def info_without(info: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """A copy of `info` without some keys (the long ones, for files)."""
-    return {key: value for key, value in info.items() if key not in keys}

@@ -9,7 +9,7 @@ and not +-1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -178,6 +178,26 @@ class GRPO:
     def __call__(self, groups: Sequence[Group]) -> Advantages:
         """Advantages of the groups."""
         return per_episode(groups, [self.scores(group) for group in groups])
+
+
+def episode_and_steps(
+    groups: Sequence[Group], episode: GRPO, steps: Callable[[Group], Sequence[np.ndarray]], omega: float
+) -> list[list[list[np.ndarray]]]:
+    """A_E + omega * A_S: the episode's advantage plus a credit of its own for every turn.
+
+    Args:
+        groups: the groups.
+        episode: gives A_E.
+        steps: gives A_S of one group, `[member] -> (turns,)`.
+        omega: weight of the step credit.
+    """
+    return broadcast(
+        groups,
+        [
+            [score + omega * row for score, row in zip(episode.scores(group), steps(group), strict=True)]
+            for group in groups
+        ],
+    )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import numpy as np
 
 from ..envs.core.tasks import Task, TaskSet
 from ..harness.loop import Rollout, derive_seed, play, play_groups
-from ..harness.policy import Sampling
 from ..harness.records import Group, Trajectory
 from ..harness.summary import summarise
 from . import checkpoint
@@ -52,18 +51,7 @@ class Schedule:
     seed: int = 0
     eval_every: int = 0
     """Evaluate after every so many steps (and before the first and after the last); 0 never evaluates."""
-    eval_sampling: Sampling | None = None
-    """None evaluates with the rollout's own sampling."""
     checkpoint_every: int = 1
-
-
-def evaluate(
-    policy: Any, tasks: Sequence[Task], rollout: Rollout, *, seed: int, sampling: Sampling | None = None
-) -> dict[str, float]:
-    """Play one episode per task; the summary of `harness.summary.summarise`."""
-    if sampling is not None:
-        rollout = Rollout(rollout.env, sampling, rollout.context, rollout.parse, rollout.limits)
-    return summarise(play(policy, tasks, rollout, seed=seed))
 
 
 def train(
@@ -89,7 +77,7 @@ def train(
         tasks: what to train on.
         schedule: steps, seed, evaluation and checkpoints.
         eval_tasks: what to evaluate on.
-        eval_rollout: how to play them; None plays them like the others.
+        eval_rollout: how to play them (its own split, sampling ...); None plays them like the others.
         run: where metrics, trajectories and checkpoints are written; None keeps nothing.
         resume: go on from the run's last checkpoint.
         on_step: called with the step (-1: before training) and its metrics.
@@ -114,9 +102,7 @@ def train(
     def finish(step: int, metrics: dict[str, float]) -> None:
         if schedule.eval_every and ((step + 1) % schedule.eval_every == 0 or step + 1 == schedule.steps):
             began = time.perf_counter()
-            results = evaluate(
-                policy, eval_tasks, eval_rollout or rollout, seed=schedule.seed, sampling=schedule.eval_sampling
-            )
+            results = summarise(play(policy, eval_tasks, eval_rollout or rollout, seed=schedule.seed))
             metrics |= {f"eval/{name}": value for name, value in results.items()}
             metrics["time/eval"] = time.perf_counter() - began
         history.append(metrics)

@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 
 from ...harness.records import Advantages, Group
-from ..estimators import GRPO, broadcast, by_anchor, in_unit_interval, normalise, one_of, returns_to_go
+from ..estimators import GRPO, by_anchor, episode_and_steps, in_unit_interval, normalise, one_of, returns_to_go
 from ..methods import assemble
 from ..recipe import Objective, Recipe
 
@@ -85,13 +85,7 @@ class GiGPO:
     def __call__(self, groups: Sequence[Group]) -> Advantages:
         """Advantages of the groups."""
         episode = GRPO(std=self.std, eps=self.eps, ddof=self.ddof, count=self.count)
-        return broadcast(
-            groups,
-            [
-                [score + self.omega * row for score, row in zip(episode.scores(group), self.steps(group), strict=True)]
-                for group in groups
-            ],
-        )
+        return episode_and_steps(groups, episode, self.steps, self.omega)
 
 
 def recipe(**options: Any) -> Recipe:
