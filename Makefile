@@ -4,7 +4,7 @@ PYTHON ?= python3
 PYTEST = OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 CODE = sandlot sandboxes envs harness trainers tests benchmarks scripts docs setup.py
 
-.PHONY: help setup demo test test-all lint types format docs clean
+.PHONY: help setup demo test test-all test-vllm lint types format docs clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -21,6 +21,10 @@ test: lint types  ## ruff, basedpyright and the default tests
 
 test-all: lint types  ## the same with the slow tests
 	$(PYTEST)
+
+test-vllm:  ## the tests against a real vLLM on the CPU (makes .venv-vllm: 3.5 GB)
+	@bash scripts/setup_vllm.sh $(PYTHON)
+	OMP_NUM_THREADS=1 .venv-vllm/bin/python -m pytest tests/engines
 
 lint: setup  ## ruff
 	.venv/bin/ruff check $(CODE)

@@ -3,6 +3,7 @@
 from setuptools import find_packages, setup
 
 FLOORS = ("sandboxes", "envs", "harness", "trainers")
+KINDS = "txt json jsonl gz html css js svg sql toml yaml sh pddl twl2 typed"  # of data files that belong to the package
 
 packages = find_packages(include=["sandlot", "sandlot.*"])
 for floor in FLOORS:
@@ -11,5 +12,5 @@ for floor in FLOORS:
 setup(
     packages=packages,
     package_dir={"sandlot": "sandlot", **{f"sandlot.{floor}": floor for floor in FLOORS}},
-    package_data={"": ["*.txt", "*.json", "*.html", "*.pddl", "*.twl2", "py.typed"]},
+    package_data={"": [f"*.{kind}" for kind in KINDS.split()]},
 )

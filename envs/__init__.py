@@ -40,3 +40,57 @@ register(
     family="textworld",
     extra="textworld",
 )
+register(id="sandlot/SQL-v0", entry_point="sql.read:SqlReadEnv", max_episode_steps=20, family="sql", extra="sql")
+register(id="sandlot/SQLWrite-v0", entry_point="sql.write:SqlWriteEnv", max_episode_steps=20, family="sql", extra="sql")
+register(
+    id="sandlot/SQLInteract-v0",
+    entry_point="sql.interact:SqlInteractEnv",
+    max_episode_steps=40,
+    family="sql",
+    extra="sql",
+)
+register(
+    id="sandlot/WebShop-v0",
+    entry_point="webshop.env:WebShopEnv",
+    max_episode_steps=15,
+    family="webshop",
+    extra="webshop",
+)
+register(
+    id="sandlot/WebShopSite-v0",
+    entry_point="webshop.site_env:WebShopSiteEnv",
+    max_episode_steps=15,
+    family="webshop",
+    extra="browser",
+)
+register(
+    id="sandlot/Terminal-v0",
+    entry_point="terminal.env:TerminalEnv",
+    max_episode_steps=30,
+    family="terminal",
+    extra="terminal",
+)
+register(
+    id="sandlot/SmartHome-v0",
+    entry_point="smarthome.env:SmartHomeEnv",
+    max_episode_steps=30,
+    family="smarthome",
+)
+register(
+    id="sandlot/RockPaperScissors-v0",
+    entry_point="games.rps_env:RockPaperScissors",
+    max_episode_steps=20,
+    family="games",
+)
+register(
+    id="sandlot/Leduc-v0", entry_point="games.poker_env:Leduc", max_episode_steps=64, family="games", extra="games"
+)
+register(
+    id="sandlot/Holdem-v0", entry_point="games.poker_env:Holdem", max_episode_steps=80, family="games", extra="games"
+)
+register(
+    id="sandlot/SelfPlay-v0",
+    entry_point="selfplay.env:SelfPlayEnv",
+    max_episode_steps=50,
+    family="selfplay",
+)

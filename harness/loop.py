@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import count
 from typing import Any
 
 from ..envs.core.errors import EnvironmentFault
@@ -124,6 +125,7 @@ def play_groups(
     rollout: Rollout,
     *,
     seed: int = 0,
+    numbers: Sequence[int] | None = None,
     on_trajectory: Callable[[Trajectory], None] | None = None,
 ) -> list[Group]:
     """Roll out groups: for each request (task, n, mode), `n` episodes of the task.
@@ -133,6 +135,7 @@ def play_groups(
         requests: what to play.
         rollout: how to play it.
         seed: together with a group's and a member's number it decides everything random in an episode.
+        numbers: the groups' numbers where these requests are a share of others; None counts from 0.
         on_trajectory: called with each trajectory as it finishes (also with void ones).
 
     Returns:
@@ -141,7 +144,34 @@ def play_groups(
     Raises:
         Exception: a bug in an environment or policy, unchanged, after everything was closed. Faults are not raised.
     """
-    return _Loop(policy, requests, rollout, seed, on_trajectory).run()
+    groups: dict[int, Group] = {}
+    own = range(len(requests)) if numbers is None else numbers
+    _Loop(policy, list(zip(own, requests, strict=True)), rollout, seed, on_trajectory, groups.__setitem__).run()
+    return [groups[number] for number in own]
+
+
+def play_stream(
+    policy: Policy,
+    source: Callable[[bool], tuple[Task, int, str] | None],
+    rollout: Rollout,
+    *,
+    seed: int = 0,
+    on_group: Callable[[int, Group], None],
+    on_trajectory: Callable[[Trajectory], None] | None = None,
+) -> None:
+    """Roll out groups as requests arrive, until `source` ends: no episode waits for another group's stragglers.
+
+    Args:
+        policy: as for `play_groups`.
+        source: asked for the next request (task, n, mode) whenever a slot is free. It answers None where there is
+            nothing to do now, and raises StopIteration where there will be nothing more. Called with True while no
+            episode is playing: it may then wait.
+        rollout: how to play.
+        seed: as for `play_groups`; groups are numbered in the order of the requests.
+        on_group: called with a group's number and the group when its last member ends.
+        on_trajectory: called with each trajectory as it finishes.
+    """
+    _Loop(policy, [], rollout, seed, on_trajectory, on_group, source).run()
 
 
 def derive_seed(*path: int) -> int:
@@ -159,30 +189,31 @@ class _Loop:
     def __init__(
         self,
         policy: Policy,
-        requests: Sequence[tuple[Task, int, str]],
+        requests: Sequence[tuple[int, tuple[Task, int, str]]],
         rollout: Rollout,
         seed: int,
         on_trajectory: Callable[[Trajectory], None] | None,
+        on_group: Callable[[int, Group], None],
+        source: Callable[[bool], tuple[Task, int, str] | None] | None = None,
     ) -> None:
-        self.policy, self.rollout, self.on_trajectory = policy, rollout, on_trajectory
+        self.policy, self.rollout, self.seed = policy, rollout, seed
+        self.on_trajectory, self.on_group, self.source = on_trajectory, on_group, source
         self.limits = rollout.limits
-        self.groups = [Group(task, [], getattr(policy, "version", 0), mode) for task, _, mode in requests]
-        self.finished: list[dict[int, Trajectory]] = [{} for _ in requests]
-        self.pending = deque(
-            _Episode(g, m, task, mode, derive_seed(seed, g, m))
-            for g, (task, n, mode) in enumerate(requests)
-            for m in range(n)
-        )
+        self.numbers = count()
+        self.open: dict[int, tuple[Group, int, dict[int, Trajectory]]] = {}  # group, its size, finished members
+        self.pending: deque[_Episode] = deque()
+        for number, request in requests:
+            self._admit(number, request)
         self.done: deque[Job] | queue.SimpleQueue[Job] = queue.SimpleQueue() if rollout.env.waits else deque()
-        size = min(self.limits.concurrency, len(self.pending))
+        size = self.limits.concurrency if source else min(self.limits.concurrency, len(self.pending))
         self.free = [Slot(rollout.env, self.done) for _ in range(size)]
         self.slots = list(self.free)
         self.playing: dict[int, _Episode] = {}  # by id(slot)
         self.ready: list[Slot] = []  # have an observation and wait for a call
 
-    def run(self) -> list[Group]:
+    def run(self) -> None:
         try:
-            while self.pending or self.playing:
+            while self._more():
                 while self.free and self.pending:
                     self._begin(self.free.pop(), self.pending.popleft())
                 self._collect()
@@ -192,9 +223,30 @@ class _Loop:
             self.policy.forget([episode.session for episode in self.playing.values()])
             for slot in self.slots:
                 slot.close()
-        for group, members in zip(self.groups, self.finished):
-            group.members = [members[m] for m in sorted(members)]
-        return self.groups
+
+    def _admit(self, number: int, request: tuple[Task, int, str]) -> None:
+        task, n, mode = request
+        group = Group(task, [], getattr(self.policy, "version", 0), mode)
+        if n < 1:
+            self.on_group(number, group)
+            return
+        self.open[number] = (group, n, {})
+        self.pending += (_Episode(number, m, task, mode, derive_seed(self.seed, number, m)) for m in range(n))
+
+    def _more(self) -> bool:
+        """Takes in requests for the free slots; False where all is done."""
+        while self.source is not None and len(self.pending) < len(self.free):
+            idle = not self.playing and not self.pending
+            try:
+                request = self.source(idle)
+            except StopIteration:
+                self.source = None
+                break
+            if request is None:
+                time.sleep(0.01 if idle else 0.0)
+                break
+            self._admit(next(self.numbers), request)
+        return bool(self.pending or self.playing or self.source)
 
     def _begin(self, slot: Slot, episode: _Episode) -> None:
         self.playing[id(slot)] = episode
@@ -339,9 +391,14 @@ class _Loop:
             error=error,
             tries=episode.attempt,
         )
-        self.finished[episode.group][episode.member] = trajectory
+        group, size, members = self.open[episode.group]
+        members[episode.member] = trajectory
         if self.on_trajectory:
             self.on_trajectory(trajectory)
+        if len(members) == size:
+            group.members = [members[m] for m in sorted(members)]
+            del self.open[episode.group]
+            self.on_group(episode.group, group)
 
     def _value(self, episode: _Episode) -> float:
         """The critic's value of the state in which the episode was cut off: what GAE bootstraps from."""

@@ -2,7 +2,8 @@
 
 A history that grows is one chain: each prompt begins with the one before plus its completion. A history that is
 rewritten (windows, folding, sub-agents) forks, and the candidates of a "choice" call are side branches. Ids are used
-as they were recorded; nothing is encoded again. Only calls of one session share nodes.
+as they were recorded; nothing is encoded again. Calls of one session share nodes; those of sessions that begin with the
+same prompt (a group's episodes) may, where that costs less.
 
 The logits that predict node n are those of its parent, so every completion token needs a prompt token before it.
 """
@@ -19,9 +20,10 @@ from .records import Call
 
 __all__ = ["Packing", "batch_indices", "micro_batches", "pack"]
 
-# Attention over a row of n nodes costs about n * n, everything else about LINEAR * n (6 hidden sizes of a transformer
-# block). Only used to choose between one tree with forks and separate rows; both give the same numbers.
-LINEAR = 1024
+# What a node costs: attention to the nodes above it, and as much as LINEAR of them for everything else (6 hidden sizes
+# of a transformer block). In a row with forks attention also looks at some that it masks, about half a block of them.
+# Only used to choose between one tree with forks and separate rows; both give the same numbers.
+LINEAR, MASKED = 1024, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,13 @@ class _Tree:
         return rest[-1] if rest else node
 
     @property
+    def pairs(self) -> int:
+        """How many nodes all nodes see, themselves included."""
+        return sum(self.position) + len(self.ids)
+
+    @property
     def cost(self) -> int:
-        return len(self.ids) * (len(self.ids) + LINEAR)
+        return _cost(len(self.ids), self.pairs, bool(self.forks))
 
 
 _Nodes = tuple[_Tree, Sequence[int]]
@@ -129,7 +136,7 @@ class _Placed:
     candidates: list[_Nodes] | None
 
 
-def pack(calls: Sequence[Call], *, forks: bool = True) -> Packing:
+def pack(calls: Sequence[Call], *, forks: bool = True, share: bool = False) -> Packing:
     """The forest of `calls`: rows in the order in which the sessions first appear, per-call parts in the calls' order.
 
     A session's rows do not depend on the order of its calls. Where the branches of a rewritten history share so little
@@ -139,25 +146,17 @@ def pack(calls: Sequence[Call], *, forks: bool = True) -> Packing:
         calls: calls with token ids.
         forks: False gives chains only (for models whose attention takes no mask of ours): a rewritten history starts
             a row of its own, and so does every candidate.
+        share: sessions whose first prompts are equal may be one tree; a row then holds several sessions.
 
     Raises:
         ValueError: a call has no prompt ids, or candidates that are not token ids, or no valid choice among them.
     """
-    sessions: dict[str, list[int]] = {}
-    for index, call in enumerate(calls):
+    for call in calls:
         _check(call)
-        sessions.setdefault(call.session, []).append(index)
     trees: list[_Tree] = []
     placed: dict[int, _Placed] = {}
-    for members in sessions.values():
-        members.sort(key=lambda i: _order(calls[i]))
-        branches = _branches(members, calls)
-        built = [_build(branch, calls, forks) for branch in branches]
-        if forks and len(branches) > 1:
-            merged = _build(members, calls, forks)
-            if sum(tree.cost for tree in merged[0]) <= sum(tree.cost for rows, _ in built for tree in rows):
-                built = [merged]
-        for rows, found in built:
+    for members, built in _families(calls, forks, share and forks):
+        for rows, found in [_build(members, calls, forks)] if built is None else built:
             trees += rows
             placed.update(found)
     return _freeze(trees, [placed[index] for index in range(len(calls))])
@@ -168,19 +167,19 @@ def micro_batches(calls: Sequence[Call], max_tokens: int) -> list[list[Call]]:
     return [[calls[index] for index in batch] for batch in batch_indices(calls, max_tokens)]
 
 
-def batch_indices(calls: Sequence[Call], max_tokens: int) -> list[list[int]]:
+def batch_indices(calls: Sequence[Call], max_tokens: int, *, share: bool = False) -> list[list[int]]:
     """Indices of `calls` per batch: whole sessions, trees before chains, similar lengths together, longest first.
 
-    A batch holds at most `max_tokens` token slots, padding included, except that a session which alone is larger is a
-    batch by itself. Within a batch the indices rise.
+    A batch holds at most `max_tokens` token slots, padding included, except that a session (with `share`, a tree of
+    several) which alone is larger is a batch by itself. Within a batch the indices rise.
     """
-    sessions: dict[str, list[int]] = {}
-    for index, call in enumerate(calls):
-        sessions.setdefault(call.session, []).append(index)
+    for call in calls:
+        _check(call)
     shapes = []
-    for members in sessions.values():
-        packing = pack([calls[index] for index in members])
-        shapes.append((bool(packing.chains.all()), int(packing.lengths.max()), packing.rows, members))
+    for members, built in _families(calls, True, share):
+        rows = [tree for some, _ in ([_build(members, calls, True)] if built is None else built) for tree in some]
+        chains = not any(tree.forks for tree in rows)
+        shapes.append((chains, max(len(tree.ids) for tree in rows), len(rows), members))
     shapes.sort(key=lambda shape: (shape[0], -shape[1], shape[3][0]))
     batches: list[list[int]] = []
     width, rows = 0, 0
@@ -191,6 +190,60 @@ def batch_indices(calls: Sequence[Call], max_tokens: int) -> list[list[int]]:
         batches[-1] += members
         width, rows = max(width, length), rows + count
     return [sorted(batch) for batch in batches]
+
+
+_Built = list[tuple[list[_Tree], dict[int, _Placed]]]
+
+
+def _families(calls: Sequence[Call], forks: bool, share: bool) -> list[tuple[list[int], _Built | None]]:
+    """The calls that are packed together, shorter prompts of a session first, and how; None is one tree, to be built.
+
+    Sessions join the tree of those before them with the same first prompt where that costs less than a row of their
+    own: what they have in common is saved, a row without forks is not one any more.
+    """
+    sessions: dict[str, list[int]] = {}
+    for index, call in enumerate(calls):
+        sessions.setdefault(call.session, []).append(index)
+    families: list[tuple[list[int], _Built | None]] = []
+    opened: dict[tuple[int, ...], tuple[int, tuple[int, int, bool]]] = {}  # first prompt -> family, what `_cost` takes
+    for members in sessions.values():
+        members.sort(key=lambda i: _order(calls[i]))
+        built = _session(members, calls, forks)
+        if share and len(built) == len(built[0][0]) == 1:
+            prompt, tree = calls[members[0]].prompt_ids, built[0][0][0]
+            if prompt in opened:
+                family, before = opened[prompt]
+                joined = families[family][0] + members
+                apart = _cost(*before) + tree.cost
+                same = len(prompt)
+                shape, merged = (
+                    (before[0] + len(tree.ids) - same, before[1] + tree.pairs - same * (same + 1) // 2, True),
+                    None,
+                )
+                if _cost(*shape) > apart:  # by the prompt alone; they may have more in common
+                    (row,), placed = _build(joined, calls, True)
+                    shape, merged = (len(row.ids), row.pairs, bool(row.forks)), [([row], placed)]
+                if _cost(*shape) <= apart:
+                    families[family], opened[prompt] = (joined, merged), (family, shape)
+                    continue
+            opened[prompt] = (len(families), (len(tree.ids), tree.pairs, bool(tree.forks)))
+        families.append((members, built))
+    return families
+
+
+def _session(members: Sequence[int], calls: Sequence[Call], forks: bool) -> _Built:
+    """One session as one tree or, where its branches share little, as several."""
+    branches = _branches(members, calls)
+    built = [_build(branch, calls, forks) for branch in branches]
+    if forks and len(branches) > 1:
+        merged = _build(members, calls, forks)
+        if sum(tree.cost for tree in merged[0]) <= sum(tree.cost for rows, _ in built for tree in rows):
+            return [merged]
+    return built
+
+
+def _cost(nodes: int, pairs: int, forked: bool) -> int:
+    return pairs + nodes * (LINEAR + MASKED * forked)
 
 
 def _check(call: Call) -> None:

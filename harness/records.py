@@ -82,7 +82,8 @@ class Call:
     completion_ids: tuple[int, ...] = ()
     """Sampled ids, verbatim, the stop token included. Empty for policies without tokens."""
     allowed: tuple[tuple[int, ...], ...] | None = None
-    """Constrained decoding: per completion token, the ids that the sampler could choose from. None: all of them."""
+    """Constrained decoding and `top_p` < 1: per completion token, the ids that the sampler could choose from. None: all
+    of them."""
     choices: tuple[Any, ...] | None = None
     """Choice decoding: the candidates (token-id tuples, or action texts for policies without tokens)."""
     choice: int = -1

@@ -9,6 +9,8 @@ from html import escape
 from typing import Any
 
 from ..envs.core.errors import MissingExtra
+from ..envs.core.picture import Picture
+from .drawing import draw_all
 from .records import Trajectory
 
 __all__ = ["curve_png", "report_html", "visible"]
@@ -35,6 +37,10 @@ summary { cursor: pointer; } .solved { color: var(--good); } .failed { color: va
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .35rem 0; font: 13px/1.45 ui-monospace, monospace; }
 .action { border-left: 3px solid #3b7dd8; padding-left: .6rem; background: var(--soft); }
 .refused { border-left-color: var(--bad); }
+.picture { max-width: 100%; height: auto; background: #ffffff; color: #222222; border-radius: 6px;
+  font-family: system-ui, sans-serif; margin: .35rem 0; }
+.parts { position: absolute; } .look { border: none; margin: 0; padding: 0 0 0 .8rem; }
+.look summary { color: var(--quiet); font-size: .85em; }
 """
 
 
@@ -82,6 +88,7 @@ def report_html(
     tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     curve: bytes | None = None,
     episodes: Sequence[Trajectory] = (),
+    pictures: Sequence[Sequence[Picture]] = (),
     config: Mapping[str, Any] | None = None,
 ) -> str:
     """A page that needs nothing else: no script, no network; every text in it is escaped.
@@ -92,6 +99,7 @@ def report_html(
         tables: heading to rows; a row is column to value (floats are shown with three digits).
         curve: a PNG, embedded.
         episodes: shown as transcripts, folded.
+        pictures: for each episode, the pictures of its start and of its turns (`drawing.film`), if there are any.
         config: shown at the end, nested tables as `a.b`.
     """
     parts = [f"<h1>{_text(title)}</h1>", f'<p class="lead">{_text(lead)}</p>' if lead else ""]
@@ -101,7 +109,8 @@ def report_html(
         parts.append(f'<h2>Curve</h2><img alt="learning curve" src="data:image/png;base64,{data}">')
     if episodes:
         parts.append("<h2>Episodes</h2>")
-        parts += [_episode(episode, opened=i == 0) for i, episode in enumerate(episodes)]
+        for i, episode in enumerate(episodes):
+            parts.append(_episode(episode, f"e{i}", pictures[i] if i < len(pictures) else (), opened=i == 0))
     if config:
         rows = [{"setting": key, "value": value} for key, value in _flat(config)]
         parts.append(f"<h2>Configuration</h2>{_table(rows)}")
@@ -115,11 +124,13 @@ def report_html(
     )
 
 
-def _episode(episode: Trajectory, *, opened: bool) -> str:
+def _episode(episode: Trajectory, name: str, pictures: Sequence[Picture], *, opened: bool) -> str:
     mark = '<b class="solved">solved</b>' if episode.success else '<b class="failed">not solved</b>'
     turns = f"{len(episode.turns)} turn{'s' * (len(episode.turns) != 1)}"
     facts = f"{turns}, return {episode.reward:.3g}, {episode.stop}"
-    rows = [f"<pre>{_text(episode.first_observation)}</pre>"]
+    definitions, drawn = draw_all(pictures, name)
+    ends = (0, max((i for i, drawing in enumerate(drawn) if drawing), default=0))  # shown unfolded
+    rows = [f"{definitions}<pre>{_text(episode.first_observation)}</pre>{_look(drawn, 0, ends)}"]
     for number, turn in enumerate(episode.turns, 1):
         said = turn.call.text if turn.call.text.strip() != turn.action.strip() else ""
         kind = "action" if turn.valid else "action refused"
@@ -128,13 +139,22 @@ def _episode(episode: Trajectory, *, opened: bool) -> str:
             tag += f'<span class="tag">reward {turn.reward:.3g}</span>'
         rows.append(f"<pre>{_text(said)}</pre>" if said else "")
         rows.append(f'<pre class="{kind}">{number}. {_text(turn.action) or "<i>(nothing)</i>"}{tag}</pre>')
-        rows.append(f"<pre>{_text(turn.observation)}</pre>")
+        rows.append(f"<pre>{_text(turn.observation)}</pre>{_look(drawn, number, ends)}")
     if episode.error:
         rows.append(f'<pre class="failed">{_text(episode.error)}</pre>')
     return (
         f"<details{' open' if opened else ''}><summary>{mark} {_text(episode.task.id)}"
         f'<span class="tag">{_text(facts)}</span></summary>{"".join(rows)}</details>'
     )
+
+
+def _look(drawn: Sequence[str], number: int, opened: Sequence[int]) -> str:
+    """What stands there after a turn, where it has changed."""
+    if number >= len(drawn) or not drawn[number]:
+        return ""
+    title = f"After turn {number}" if number else "At the start"
+    mark = " open" if number in opened else ""
+    return f'<details class="look"{mark}><summary>{title}</summary>{drawn[number]}</details>'
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

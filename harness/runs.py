@@ -19,7 +19,7 @@ from ..envs.core.errors import InvalidArgument, MissingData
 from .records import Trajectory
 from .trajectories import append_line, dumps, read
 
-__all__ = ["RunFolder", "plain", "writing"]
+__all__ = ["FollowerRun", "RunFolder", "plain", "writing"]
 
 
 class RunFolder:
@@ -77,14 +77,15 @@ class RunFolder:
 
         self.write("config.toml", tomli_w.dumps(_without_none(plain(config))))
 
-    def config(self) -> dict[str, Any]:
-        """What `config.toml` holds."""
+    def config(self, name: str | None = None) -> dict[str, Any]:
+        """What `config.toml` (or a file of another name) holds."""
         import tomllib
 
+        name = name or "config.toml"
         try:
-            return tomllib.loads((self.folder / "config.toml").read_text())
-        except (FileNotFoundError, tomllib.TOMLDecodeError) as error:
-            raise MissingData(f"{self.folder} has no readable config.toml: {error}") from None
+            return tomllib.loads((self.folder / name).read_text())
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise MissingData(f"{self.folder} has no readable {name}: {error}") from None
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Append one line to `metrics.jsonl`. Numbers that are not finite are written as null."""
@@ -116,6 +117,34 @@ class RunFolder:
             part.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace"))
             part.replace(path)
         return path
+
+
+class FollowerRun(RunFolder):
+    """The run folder as the other processes of one run see it: they read it, and write their own episodes only.
+
+    Args:
+        path: the folder, which the first process made.
+        rank: this process's number, 1 or more.
+    """
+
+    def __init__(self, path: str | Path, rank: int) -> None:
+        super().__init__(path)
+        self.rank = rank
+
+    @property
+    def calls(self) -> Path:
+        """A file of this process's own."""
+        return self.folder / "calls" / f"trajectories.rank{self.rank}.jsonl"
+
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """The first process does."""
+
+    def rewind(self, step: int) -> None:
+        """The first process does."""
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """The first process does."""
+        return self.folder / name
 
 
 @contextmanager

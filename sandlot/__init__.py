@@ -5,8 +5,10 @@ Importing it registers every environment: `gymnasium.make("sandlot/ALFWorld-v0")
 """
 
 import sandlot.envs as _envs  # registers
+from sandlot.envs.games.kinds import register_player as _register_player
 from sandlot.version import VERSION as __version__
 
 __all__ = ["REGISTRY", "__version__"]
 
 REGISTRY = _envs.REGISTRY
+_register_player("policy", "sandlot.harness.players:PolicyPlayer")

@@ -1,4 +1,4 @@
-"""The command line: `sandlot list | play | smoke | eval | train | compare`. Heavy imports are inside the commands."""
+"""The command line (`sandlot --help` lists the commands). Commands import what is heavy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from sandlot import pool_commands, sandbox_commands, serve_commands, shop_commands, task_commands
 from sandlot.envs.core.errors import EnvironmentFault, UserError
 
 
@@ -143,7 +144,9 @@ def evaluate(
     env: Env,
     policy: Annotated[
         str,
-        typer.Option(help="oracle, random, noop, a run of train, a model folder, a model's name, or openai:MODEL@URL."),
+        typer.Option(
+            help="oracle, random, noop, a run of train, a model (folder or name), vllm:FOLDER, openai:MODEL@URL."
+        ),
     ] = "random",
     tasks: Annotated[int, typer.Option(min=1, help="How many tasks, spread evenly over the split.")] = 100,
     split: Annotated[str, typer.Option(help="train, valid_seen, valid_unseen or test.")] = "valid_unseen",
@@ -221,6 +224,9 @@ def train(
     ] = None,
     pairs: Pairs = None,
     resume: Annotated[Path | None, typer.Option(help="A run folder to go on with; its own settings hold.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A run's config.toml, to do that run again: all settings come from it.")
+    ] = None,
     out: Out = Path("runs"),
 ) -> None:
     """Train a policy and write a run folder. Without options: a small language model on generated ALFWorld games.
@@ -236,10 +242,16 @@ def train(
       sandlot train --model smollm2-135m --steps 2 -r groups=2
 
       sandlot train --resume runs/20260101-120000-train-grpo-ALFWorld-v0
+
+      sandlot train --config runs/20260101-120000-train-grpo-ALFWorld-v0/config.toml
     """
-    from sandlot.train import build_job
+    from sandlot.train import build_job, job_again
     from sandlot.train import train as run
 
+    if config is not None:
+        asked = (model, recipe, steps, seed, demonstrations, eval_tasks, recipe_pairs, settings, pairs, resume)
+        run(Console(highlight=False), job_again(config, asked), out=out, resume=None)
+        return
     job = build_job(
         env,
         model,
@@ -279,9 +291,23 @@ def compare(
     from sandlot.train import compare as run
 
     job = build_job(
-        env, model, None, env_pairs=pairs or (), recipe_pairs=recipe_pairs or (), settings=settings or (), steps=steps
+        env,
+        model,
+        None,
+        env_pairs=pairs or (),
+        recipe_pairs=recipe_pairs or (),
+        settings=settings or (),
+        several=True,
+        steps=steps,
     )
     run(Console(highlight=False), job, recipes, list(range(seeds)), out=out)
+
+
+app.add_typer(serve_commands.app, name="serve")
+app.add_typer(shop_commands.app, name="shop")
+app.add_typer(sandbox_commands.app, name="sandbox")
+app.add_typer(pool_commands.app, name="pool")
+app.add_typer(task_commands.app, name="tasks")
 
 
 def main() -> None:

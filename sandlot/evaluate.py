@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,18 @@ from sandlot.envs.core.registry import find
 from sandlot.envs.core.tasks import Task
 from sandlot.harness.codec import make_codec
 from sandlot.harness.context import History
+from sandlot.harness.drawing import film
 from sandlot.harness.loop import EnvMaker, Limits, Rollout, play
 from sandlot.harness.policy import Sampling
 from sandlot.harness.records import Trajectory
 from sandlot.harness.report import report_html
 from sandlot.harness.runs import RunFolder, plain
-from sandlot.harness.summary import summarise
+from sandlot.harness.summary import by_group, summarise
 from sandlot.models import load_policy
 from sandlot.version import VERSION
 
 SHOWN = 4  # episodes of each outcome in the report
+COLUMNS = 5  # of one table of groups
 
 
 @dataclass(frozen=True)
@@ -115,10 +118,13 @@ def evaluate(console: Console, plan: Evaluation, *, out: Path) -> RunFolder:
     try:
         _play(console, policy, tasks, rollout, plan.seed, run, finished)
     finally:
-        numbers = summarise(finished)
-        run.log(0, numbers)
-        run.write("report.html", _report(plan, env_id, numbers, finished, len(tasks)))
-        console.print(_table(plan, env_id, numbers))
+        numbers, groups = summarise(finished), by_group(finished, type(env))
+        by = f"by {env.breakdown}"
+        run.log(0, numbers | {f"{by}/{name}/{key}": n for name, row in groups.items() for key, n in row.items()})
+        run.write("report.html", _report(plan, env_id, numbers, groups, finished, len(tasks)))
+        console.print(_table(f"{plan.policy} on {env_id}, {plan.split}", [_cells(numbers)]))
+        if groups:
+            console.print(*_group_tables(by, groups))
         console.print(f"run folder: {run.folder}", soft_wrap=True, markup=False, highlight=False)
     if all(trajectory.void for trajectory in finished):
         raise EnvironmentFault(f"no episode could be played; the first failed with {finished[0].error}")
@@ -152,14 +158,24 @@ def _play(
         play(policy, tasks, rollout, seed=seed, on_trajectory=record)
 
 
-def _table(plan: Evaluation, env_id: str, numbers: Mapping[str, float]) -> Table:
-    cells = _cells(numbers)
+def _table(title: str, rows: Sequence[Mapping[str, str]]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.title, table.title_justify = f"{plan.policy} on {env_id}, {plan.split}", "left"
-    for name in cells:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_row(*cells.values())
+    table.title, table.title_justify = title, "left"
+    for name in rows[0]:
+        widest = max(len(text) for text in (*name.split(), *(row[name] for row in rows)))
+        table.add_column(name, justify="right" if name else "left", no_wrap=len(rows) == 1, min_width=widest)
+    for row in rows:
+        table.add_row(*row.values())
     return table
+
+
+def _group_tables(title: str, groups: Mapping[str, Mapping[str, float]]) -> Iterator[Table]:
+    """A few columns at a time: terminals are narrow."""
+    rows = _group_cells(groups)
+    names = [name for name in rows[0] if name]
+    for first in range(0, len(names), COLUMNS):
+        chosen = ["", *names[first : first + COLUMNS]]
+        yield _table(title if not first else "", [{name: row[name] for name in chosen} for row in rows])
 
 
 def _cells(numbers: Mapping[str, float]) -> dict[str, str]:
@@ -175,17 +191,48 @@ def _cells(numbers: Mapping[str, float]) -> dict[str, str]:
     }
 
 
+def _group_cells(groups: Mapping[str, Mapping[str, float]]) -> list[dict[str, str]]:
+    """A row for each group; shares as percentages where the summary's are."""
+    names = list(dict.fromkeys(name for row in groups.values() for name in row))
+    shown = {"episodes": "{:.0f}", "success": "{:.1%}", "turns": "{:.1f}", "invalid": "{:.1%}"}
+    heads = {"invalid": "refused"}
+    return [
+        {
+            "": group,
+            **{
+                heads.get(name, name): "–"
+                if math.isnan(row.get(name, math.nan))
+                else shown.get(name, "{:.3f}").format(row[name])
+                for name in names
+            },
+        }
+        for group, row in groups.items()
+    ]
+
+
 def _report(
-    plan: Evaluation, env_id: str, numbers: Mapping[str, float], finished: Sequence[Trajectory], wanted: int
+    plan: Evaluation,
+    env_id: str,
+    numbers: Mapping[str, float],
+    groups: Mapping[str, Mapping[str, float]],
+    finished: Sequence[Trajectory],
+    wanted: int,
 ) -> str:
     solved = [t for t in finished if t.success and not t.void]
     failed = [t for t in finished if not t.success and not t.void]
     reasons = [{"ended by": name[5:], "share": value} for name, value in numbers.items() if name.startswith("stop/")]
+    shown = [*solved[:SHOWN], *failed[:SHOWN], *[t for t in finished if t.void][:SHOWN]]
+    pictures = film(lambda: make_env(env_id, {"split": plan.split, **plan.arguments}), shown)
     complete = "" if len(finished) == wanted else f" Interrupted after {len(finished)} of {wanted} episodes."
     return report_html(
         f"{plan.policy} on {env_id}",
         lead=f"Evaluation on the split {plan.split}, one episode per task.{complete}",
-        tables={"Result": [_cells(numbers)], "How episodes ended": [row for row in reasons if row["share"]]},
-        episodes=[*solved[:SHOWN], *failed[:SHOWN], *[t for t in finished if t.void][:SHOWN]],
+        tables={
+            "Result": [_cells(numbers)],
+            f"Results by {find(env_id).load().breakdown}": _group_cells(groups),
+            "How episodes ended": [row for row in reasons if row["share"]],
+        },
+        episodes=shown,
+        pictures=pictures,
         config=plain(plan),
     )

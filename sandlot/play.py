@@ -20,6 +20,7 @@ COMMANDS = {
     "/restart": "start this task again",
     "/actions": "list the possible actions",
     "/verify": "what is still missing",
+    "/look": "a picture of how things stand",
     "/help": "this list",
     "/quit": "leave",
 }
@@ -101,6 +102,8 @@ class _Game:
         if self.info["instruction"] and self.info["instruction"] not in self.observation:
             self.console.print(Text(visible(self.info["instruction"]), style="bold"))
         self._show()
+        if self.env.picture() is not None:
+            self._look()
 
     def _command(self, line: str) -> str | None:
         """The command in `line`, if it is one; without the slash only where no action could be meant."""
@@ -123,12 +126,18 @@ class _Game:
             self._say(f"reward {reward:g}")
         if terminated or truncated:
             self.over = True
+            if self.env.picture() is not None:
+                self._look()
             style = "bold green" if self.info["success"] else "bold yellow"
             outcome = "Solved" if self.info["success"] else "Out of steps" if truncated else "Not solved"
             self.console.print(Text(f"{outcome}. Return {self.reward:g}, score {self.info['score']:g}.", style=style))
 
     def _show(self) -> None:
         self.console.print(Text(visible(self.observation), style="" if self.info["valid"] else "yellow"))
+
+    def _look(self) -> None:
+        picture = self.env.picture()
+        self._say(picture.text if picture is not None else "This environment has no pictures.")
 
     def _say(self, text: str) -> None:
         self.console.print(Text(visible(text), style="dim"))

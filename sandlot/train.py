@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -13,13 +14,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sandlot.arguments import make_env, parse_pairs
-from sandlot.envs.core.errors import InvalidArgument
-from sandlot.harness.runs import RunFolder
+from sandlot.envs.core.errors import InvalidArgument, MissingData
+from sandlot.harness.runs import FollowerRun, RunFolder
+from sandlot.trainers import sharded
 from sandlot.trainers.compare import compare as run_comparison
-from sandlot.trainers.job import MODEL, Job, Outcome, run_job, table
+from sandlot.trainers.job import MODEL, Job, Outcome, gained, run_job, table
 from sandlot.trainers.methods import make_recipe
-from sandlot.trainers.presets import preset
+from sandlot.trainers.presets import otherwise, preset
 from sandlot.version import VERSION
+
+# What of a preset's recipe options another recipe takes over: how much is played and how fast it learns. The rest is
+# what makes the preset's own recipe that recipe.
+SHARED = ("groups", "group_size", "minibatches", "lr", "warmup")
 
 
 class Bars:
@@ -71,6 +77,18 @@ class Bars:
             left = f", {task.time_remaining:.0f} s left" if task.time_remaining else ""
             self.console.print(f"  {task.completed:.0f} of {task.total:.0f}  {note}{left}", highlight=False)
 
+    def warn(self, text: str) -> None:
+        """A line above the bars."""
+        self.console.print("look:", text, style="yellow", markup=False, highlight=False)
+
+
+OWN_OPTIONS = {
+    "env_kwargs": "each argument by itself, -k KEY=VALUE",
+    "recipe": "--recipe NAME",
+    "recipe_kwargs": "each option by itself, -r KEY=VALUE",
+}
+"""Fields of `Job` that the command line sets in another way than by `-s`."""
+
 
 def build_job(
     env: str,
@@ -80,9 +98,13 @@ def build_job(
     env_pairs: Sequence[str] = (),
     recipe_pairs: Sequence[str] = (),
     settings: Sequence[str] = (),
+    several: bool = False,
     **asked: Any,
 ) -> Job:
     """The preset of the environment and model, with everything that was asked for on top.
+
+    Of the preset's recipe options, a recipe other than its own takes over only those in `SHARED`, and has its own where
+    `presets.otherwise` knows better ones.
 
     Args:
         env: the environment.
@@ -91,6 +113,7 @@ def build_job(
         env_pairs: KEY=VALUE constructor arguments.
         recipe_pairs: KEY=VALUE options of the recipe.
         settings: KEY=VALUE fields of `Job`.
+        several: the job is for several recipes on equal terms.
         asked: fields of `Job`; None leaves the preset's.
 
     Raises:
@@ -102,10 +125,16 @@ def build_job(
     for key in values:
         if key not in known:
             raise InvalidArgument(f"no setting {key!r}; the settings are {', '.join(known)}")
+        if key in OWN_OPTIONS:
+            raise InvalidArgument(f"{key!r} is no setting for -s: give {OWN_OPTIONS[key]}")
+    options = job.recipe_kwargs
+    if several or recipe not in (None, job.recipe):
+        options = {key: options[key] for key in SHARED if key in options}
+        options |= {} if several else otherwise(job, recipe or job.recipe)
     merged: dict[str, Any] = {
         "env_kwargs": {**job.env_kwargs, **parse_pairs(env_pairs)},
         "recipe": recipe or job.recipe,
-        "recipe_kwargs": {**job.recipe_kwargs, **parse_pairs(recipe_pairs)},
+        "recipe_kwargs": {**options, **parse_pairs(recipe_pairs)},
     }
     if "split" in merged["env_kwargs"]:
         raise InvalidArgument("a run has two splits: set them with -s split=… (training) and -s eval_split=…")
@@ -117,11 +146,15 @@ def build_job(
 
 def train(console: Console, job: Job, *, out: Path, resume: Path | None) -> Outcome:
     """Run the job with progress bars, then print the short table and where everything is."""
+    here = sharded.start()
     if resume is not None:
-        run = RunFolder(resume)
-        job = job_from(run.config())
-    else:
-        run = RunFolder.create(f"train-{job.recipe}-{job.env.split('/')[-1]}", job_config(job), root=out)
+        job = job_from(RunFolder(resume).config())
+    made = resume
+    if made is None and here.rank == 0:  # the first process makes the folder, and speaks
+        made = RunFolder.create(f"train-{job.recipe}-{job.env.split('/')[-1]}", job_config(job), root=out).folder
+    folder = here.gather(made)[0]
+    run = FollowerRun(folder, here.rank) if here.rank else RunFolder(folder)
+    console = Console(file=io.StringIO()) if here.rank else console
     _quiet()
     console.print(f"[bold]{job.recipe}[/] on [bold]{job.env}[/] with model [bold]{job.model}[/]: {run.folder}")
     try:
@@ -130,6 +163,8 @@ def train(console: Console, job: Job, *, out: Path, resume: Path | None) -> Outc
     except KeyboardInterrupt:
         console.print(f"stopped; go on with: sandlot train --resume {run.folder}", highlight=False)
         raise
+    finally:
+        sharded.stop()
     show(console, job, outcome)
     console.print(f"report   {run.folder / 'report.html'}\ncurve    {run.folder / 'curve.png'}", highlight=False)
     if (run.folder / MODEL).is_dir():
@@ -152,16 +187,39 @@ def show(console: Console, job: Job, outcome: Outcome) -> None:
     for row in table(outcome):
         shown.add_row(row["policy"], f"{row['success']:.3f}", row["95 % interval"], f"{row['turns']:.1f}")
     console.print(shown)
+    console.print(gained(outcome), highlight=False)
 
 
 def job_config(job: Job) -> dict[str, Any]:
     """The job as `config.toml` holds it, with the version that ran it."""
-    return {"sandlot": VERSION, **{f.name: getattr(job, f.name) for f in fields(job)}}
+    return {"sandlot": VERSION, **job.table()}
 
 
 def job_from(config: Mapping[str, Any]) -> Job:
     """The job that a `config.toml` describes."""
     return Job(**{f.name: config[f.name] for f in fields(Job) if f.name in config})
+
+
+def job_again(config: Path, asked: Sequence[Any]) -> Job:
+    """The job of a run's `config.toml`.
+
+    Args:
+        config: the file, or the run folder.
+        asked: other settings of the command line, None or empty where they were not given.
+
+    Raises:
+        InvalidArgument: some were given.
+        MissingData: there is no such file, or it is none of a training run.
+    """
+    if any(value not in (None, (), []) for value in asked):
+        raise InvalidArgument(
+            "--config repeats a run: change settings in a copy of the file, and give only --out beside it"
+        )
+    folder, name = (config, None) if config.is_dir() else (config.parent, config.name)
+    table = RunFolder(folder).config(name)
+    if "recipe" not in table or "env" not in table:
+        raise MissingData(f"{config} is not the config.toml of a training run")
+    return job_from(table)
 
 
 def compare(console: Console, job: Job, recipes: Sequence[str], seeds: Sequence[int], *, out: Path) -> None:

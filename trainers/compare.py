@@ -66,7 +66,7 @@ def compare(
         for seed in seeds:
             one = RunFolder.create(f"{name}-{seed}", {"recipe": name, "seed": seed}, root=run.folder / "runs")
             warm = run.folder / f"warm-{seed}"
-            mine = replace(job, recipe=name, seed=seed)
+            mine = replace(job, recipe=name, seed=seed, early_stop=0)  # equal work
             outcome = run_job(mine, one, reporter=Named(reporter or Silent(), f"{name} {seed}"), warm=warm)
             steps = [metrics for metrics in outcome.history if "rollout/success" in metrics]
             found.before.append(outcome.results["before"]["success"])
@@ -94,6 +94,10 @@ class Named:
     def advance(self, n: int = 1, note: str = "") -> None:
         """Pass on."""
         self.inner.advance(n, note)
+
+    def warn(self, text: str) -> None:
+        """Pass on."""
+        self.inner.warn(f"{self.name}: {text}")
 
 
 def _write(job: Job, seeds: Sequence[int], run: RunFolder, comparisons: Sequence[Comparison]) -> Path:

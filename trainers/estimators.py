@@ -123,6 +123,7 @@ def subtract_kl(groups: Sequence[Group], reference: Advantages, coef: float) -> 
     """The KL penalty inside the reward: every turn's reward loses coef * sum over its units of (logp - reference).
 
     That sum is the k1 estimate of the divergence from the reference policy. Changes `turn.reward` in place.
+    Source: arXiv 1909.08593.
 
     Args:
         groups: the groups.
@@ -218,10 +219,10 @@ class RLOO:
 
 @dataclass(frozen=True)
 class ReinforcePlusPlus:
-    """The return to go of each turn, whitened over all units of the batch.
+    """The return to go of each turn, whitened over all units of the batch: A_k = (G_k - mean) / (std + eps).
 
-    With `baseline`, the group's mean return is subtracted before whitening (REINFORCE++-baseline). The paper's KL
-    penalty is part of the reward: `subtract_kl`. Source: arXiv 2501.03262.
+    G_k = r_k + gamma G_{k+1}. With `baseline`, the group's mean return is subtracted before whitening
+    (REINFORCE++-baseline). The paper's KL penalty is part of the reward: `subtract_kl`. Source: arXiv 2501.03262.
     """
 
     baseline: bool = False
@@ -246,13 +247,35 @@ class ReinforcePlusPlus:
         return broadcast(groups, whitened(groups, rows, self.eps, self.ddof) if self.whiten else rows)
 
 
+def value_after(trajectory: Trajectory, bootstrap: bool) -> float:
+    """The value of what comes after an episode's last turn, in reward: 0 where the environment ended the task.
+
+    Where the episode was cut (step limit, deadline, context), it is 0 as well: whoever counts success within a number
+    of steps wants the return within them, which is also what the group methods compare. With `bootstrap` it is
+    `trajectory.metrics["bootstrap_value"]`, what the critic said of the state in which the episode was cut (0 where
+    absent), as if the task went on. Then nothing but `gamma` < 1 grounds the values of those who neither fail nor
+    succeed: with 1 a critic that calls every state equally good agrees with itself.
+    Source: arXiv 1712.00378 (time limits that are part of the task, and those that are not).
+    """
+    if trajectory.stop is StopReason.TERMINATED or not bootstrap:
+        return 0.0
+    return trajectory.metrics.get("bootstrap_value", 0.0)
+
+
+def check_gae(gamma: float, lam: float, bootstrap: bool) -> None:
+    """Raises `InvalidArgument` where GAE's settings are out of range or do not go together."""
+    in_unit_interval("gamma", gamma)
+    in_unit_interval("lam", lam)
+    if bootstrap and gamma == 1:
+        raise InvalidArgument("bootstrap=True needs gamma below 1: without a discount nothing grounds the cut episodes")
+
+
 @dataclass
 class GAE:
     """Generalised advantage estimation over turns, from the values that the calls recorded.
 
-    delta_k = r_k + gamma v_{k+1} - v_k,  A_k = delta_k + gamma lam A_{k+1},  return_k = A_k + v_k. The value after
-    the last turn is 0 where the environment ended the task, and `trajectory.metrics["bootstrap_value"]` (0 where
-    absent) where the episode was cut. Between turns there are no other steps: the tokens of observations never enter.
+    delta_k = r_k + gamma v_{k+1} - v_k,  A_k = delta_k + gamma lam A_{k+1},  return_k = A_k + v_k. What follows the
+    last turn: `value_after`. Between turns there are no other steps: the tokens of observations never enter.
     Source: arXiv 1506.02438.
     """
 
@@ -263,12 +286,13 @@ class GAE:
     """Whiten the advantages (not the returns) over all units of the batch."""
     eps: float = 1e-6
     ddof: int = 1
+    bootstrap: bool = False
+    """Let episodes that were cut go on in value (`value_after`). Only with `gamma` < 1."""
     returns: list[list[np.ndarray]] = field(default_factory=list, init=False)
     """The critic's targets of the last call of the estimator: `[group][member] -> (turns,)`."""
 
     def __post_init__(self) -> None:
-        in_unit_interval("gamma", self.gamma)
-        in_unit_interval("lam", self.lam)
+        check_gae(self.gamma, self.lam, self.bootstrap)
 
     def raw(self, trajectory: Trajectory) -> tuple[np.ndarray, np.ndarray]:
         """(turns,) advantages before whitening, and (turns,) returns; zeros for a void trajectory.
@@ -281,9 +305,7 @@ class GAE:
         values = np.array([np.nan if call.value is None else call.value for call in trajectory.calls])
         if np.isnan(values).any():
             raise InvalidArgument(f"GAE needs a value for every call of {trajectory.id}: set Recipe(critic=True)")
-        ended = trajectory.stop is StopReason.TERMINATED
-        following = 0.0 if ended else trajectory.metrics.get("bootstrap_value", 0.0)
-        advantages, ahead = np.zeros(len(values)), 0.0
+        advantages, ahead, following = np.zeros(len(values)), 0.0, value_after(trajectory, self.bootstrap)
         for k in range(len(values) - 1, -1, -1):
             delta = trajectory.turns[k].reward + self.gamma * following - values[k]
             advantages[k] = ahead = delta + self.gamma * self.lam * ahead

@@ -12,8 +12,10 @@ import torch
 
 from ..harness.packing import batch_indices
 from ..harness.records import Advantages, Call, Group
+from .losses import importance
 from .objective import Batch, merge, policy_loss, unit_weights
 from .recipe import Recipe, Trainable
+from .sharded import ranks
 from .updater import SumUpdater
 
 
@@ -23,9 +25,13 @@ class _Row:
 
     call: Call
     advantages: np.ndarray
-    target: float | None = None
+    target: float | np.ndarray | None = None
+    """The critic's target of the call, or (units,) of its units."""
+    value: float | np.ndarray | None = None
+    """What the critic said when the call was made, like `target`."""
     weights: np.ndarray | None = None
     reference: np.ndarray | None = None
+    recomputed: np.ndarray | None = None
 
 
 class Learner:
@@ -38,7 +44,7 @@ class Learner:
     """
 
     def __init__(self, policy: Trainable, recipe: Recipe, *, seed: int = 0) -> None:
-        self.policy, self.recipe = policy, recipe
+        self.policy, self.recipe, self.ranks = policy, recipe, ranks()
         self.updater = (recipe.make_updater or SumUpdater)(policy, recipe)
         self.rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, 0x1EA4))))
         self.reference = make_reference(policy) if recipe.objective.kl_coef else None
@@ -47,49 +53,56 @@ class Learner:
         """Learn from the groups. Void trajectories are left out.
 
         Returns:
-            Metrics: those of `objective.policy_loss`, of the updater, and `logprob_gap`, the largest difference between
-            recorded and recomputed log-probabilities before the first step (above 0.05 something is wrong).
+            Metrics: those of `objective.policy_loss`, of the updater, and, from the log-probabilities before the first
+            step, how far the sampler was from the weights that learn: `logprob_gap` (the largest difference),
+            `logprob_gap_mean` and `ess` (the effective sample size as a share of the units). With a critic, what it
+            said before the update beside what it is to learn: `critic/start`, `critic/value`, `critic/target` and
+            `critic/explained`.
         """
         rows = self._rows(groups, advantages)
         if not rows:
             return {}
         parts: list[dict[str, float]] = []
         steps: list[dict[str, float]] = []
-        gap = 0.0
+        gaps: list[np.ndarray] = []
         for _ in range(self.recipe.epochs):
             order = self.rng.permutation(len(rows))
             for chosen in np.array_split(order, min(self.recipe.minibatches, len(rows))):
                 first = not steps
-                for metrics, worst in self._minibatch([rows[i] for i in sorted(chosen)]):
+                for metrics, gap in self._minibatch([rows[i] for i in sorted(chosen)]):
                     parts.append(metrics)
-                    gap = max(gap, worst) if first else gap
+                    gaps += [gap] if first else []
                 steps.append(self.updater.step())
         merged = merge(parts) if parts else {}
         for name in merged:
             if name.startswith("loss/"):  # each minibatch's losses are means already
                 merged[name] /= len(steps)
         means = {name: float(np.mean([step[name] for step in steps])) for name in steps[0]}
-        return merged | means | {"logprob_gap": gap}
+        return merged | means | _distance(np.concatenate(gaps) if gaps else np.zeros(0)) | _critic(rows)
 
     def _rows(self, groups: Sequence[Group], advantages: Advantages) -> list[list[_Row]]:
         """Per trajectory, its calls with advantages, critic targets and reference log-probabilities."""
         returns = getattr(self.recipe.estimator, "returns", None) if self.recipe.critic else None
+        read = getattr(self.recipe.estimator, "values", None)  # values per unit, read before the update
         rows = []
         for g, group in enumerate(groups):
             for m, member in enumerate(group.members):
                 if member.void or not member.turns:
                     continue
                 targets = returns[g][m] if returns else [None] * len(member.turns)
-                rows.append(
-                    [_Row(turn.call, a, t) for turn, a, t in zip(member.turns, advantages[g][m], targets, strict=True)]
-                )
+                values = read[g][m] if read else [turn.call.value for turn in member.turns]
+                parts = zip(member.turns, advantages[g][m], targets, values, strict=True)
+                rows.append([_Row(turn.call, a, target, value) for turn, a, target, value in parts])
+        flat = [row for trajectory in rows for row in trajectory]
+        if self.recipe.objective.correction != "none":
+            for row, logprobs in zip(flat, self.policy.score([row.call for row in flat]), strict=True):
+                row.recomputed = logprobs
         if self.reference is not None and not self.recipe.objective.kl_in_reward:
-            flat = [row for trajectory in rows for row in trajectory]
             for row, logprobs in zip(flat, self.reference.score([row.call for row in flat]), strict=True):
                 row.reference = logprobs
         return rows
 
-    def _minibatch(self, trajectories: Sequence[list[_Row]]) -> list[tuple[dict[str, float], float]]:
+    def _minibatch(self, trajectories: Sequence[list[_Row]]) -> list[tuple[dict[str, float], np.ndarray]]:
         objective = self.recipe.objective
         weights = unit_weights(
             [[len(row.advantages) for row in rows] for rows in trajectories], objective.aggregation, objective.length
@@ -97,26 +110,35 @@ class Learner:
         for rows, row_weights in zip(trajectories, weights):
             for row, weight in zip(rows, row_weights):
                 row.weights = weight
-        calls = sum(len(rows) for rows in trajectories)
-        kept = [row for rows in trajectories if self._matters(rows) for row in rows]
+        per_unit = isinstance(trajectories[0][0].target, np.ndarray)
+        targets = sum(len(row.advantages) if per_unit else 1 for rows in trajectories for row in rows)
+        kept = [row for rows in self.ranks.mine([r for r in trajectories if self._matters(r)]) for row in rows]
         results = []
-        for batch in self._micro_batches(kept):
+        batches = self._micro_batches(kept)
+        # All ranks must pass through the model equally often.
+        idle = max(self.ranks.gather(len(batches))) - len(batches)
+        for batch in batches:
             evaluation = self.policy.evaluate([row.call for row in batch])
             loss, metrics = policy_loss(
                 objective,
-                self._batch(batch, calls, evaluation.logprobs),
+                self._batch(batch, targets, evaluation.logprobs),
                 evaluation.logprobs,
                 evaluation.entropy,
-                evaluation.values,
+                evaluation.unit_values if per_unit else evaluation.values,
             )
             losses = {"objective": loss}
             for aux in self.recipe.aux:
                 losses |= aux(self.policy, [row.call for row in batch])
             self.updater.accumulate(losses)
             metrics |= {f"loss/{name}": float(value.detach()) for name, value in losses.items() if name != "objective"}
-            old = torch.from_numpy(np.concatenate([row.call.logprobs for row in batch]))
-            results.append((metrics, float((evaluation.logprobs.detach().cpu() - old).abs().max())))
-        return results
+            old = np.concatenate([row.call.logprobs for row in batch])
+            results.append((metrics, evaluation.logprobs.detach().cpu().numpy() - old))
+        for _ in range(idle):
+            evaluation = self.policy.evaluate([trajectories[0][0].call])
+            outputs = [evaluation.logprobs, evaluation.values, evaluation.unit_values]
+            nothing = torch.stack([output.sum() for output in outputs if output is not None]).sum()
+            self.updater.accumulate({"idle": 0.0 * nothing})
+        return [result for part in self.ranks.gather(results) for result in part]
 
     def _matters(self, rows: Sequence[_Row]) -> bool:
         """Whether a trajectory can move the weights at all; the others need no forward pass."""
@@ -128,9 +150,10 @@ class Learner:
         limit = getattr(self.policy, "max_tokens", None)
         if limit is None:
             return [rows] if rows else []
-        return [[rows[i] for i in indices] for indices in batch_indices([row.call for row in rows], limit)]
+        batches = batch_indices([row.call for row in rows], limit, share=True)
+        return [[rows[i] for i in indices] for indices in batches]
 
-    def _batch(self, rows: Sequence[_Row], calls: int, like: torch.Tensor) -> Batch:
+    def _batch(self, rows: Sequence[_Row], targets: int, like: torch.Tensor) -> Batch:
         def tensor(values: Any) -> torch.Tensor:
             return torch.as_tensor(np.asarray(values), dtype=like.dtype, device=like.device)
 
@@ -139,15 +162,23 @@ class Learner:
 
         sizes = torch.tensor([len(row.advantages) for row in rows], device=like.device)
         critic = rows[0].target is not None
+        o = self.recipe.objective
+        call = torch.repeat_interleave(torch.arange(len(rows), device=like.device), sizes)
+        old, correction = flat([row.call.logprobs for row in rows]), None
+        if rows[0].recomputed is not None:
+            trainer = flat([row.recomputed for row in rows])
+            correction = importance(trainer, old, call, o.correction, o.correction_cap, o.correction_level)
+            old = trainer
         return Batch(
-            old_logprobs=flat([row.call.logprobs for row in rows]),
+            old_logprobs=old,
+            importance=correction,
             advantages=flat([row.advantages for row in rows]),
             weights=flat([row.weights for row in rows]),
-            call=torch.repeat_interleave(torch.arange(len(rows), device=like.device), sizes),
+            call=call,
             ref_logprobs=flat([row.reference for row in rows]) if rows[0].reference is not None else None,
-            returns=tensor([row.target for row in rows]) if critic else None,
-            old_values=tensor([row.call.value for row in rows]) if critic else None,
-            value_weights=tensor([1 / calls] * len(rows)) if critic else None,
+            returns=flat([_array(row.target) for row in rows]) if critic else None,
+            old_values=flat([_array(row.value) for row in rows]) if critic else None,
+            value_weights=flat([np.full(len(_array(row.target)), 1 / targets) for row in rows]) if critic else None,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -163,6 +194,35 @@ class Learner:
         self.rng.bit_generator.state = state["rng"]
         if "reference" in state and self.reference is not None:
             self.reference.load_state_dict(state["reference"])
+
+
+def _array(value: float | np.ndarray | None) -> np.ndarray:
+    return np.atleast_1d(np.asarray(value, dtype=np.float64))
+
+
+def _distance(gap: np.ndarray) -> dict[str, float]:
+    """How far (units,) log-probabilities moved: ESS = (sum w)^2 / (n sum w^2) with w = exp(gap)."""
+    if not len(gap):
+        return {"logprob_gap": 0.0, "logprob_gap_mean": 0.0, "ess": 1.0}
+    w = np.exp(np.clip(gap.astype(np.float64), -20, 20))
+    ess = w.sum() ** 2 / (len(w) * (w**2).sum())
+    return {"logprob_gap": float(np.abs(gap).max()), "logprob_gap_mean": float(np.abs(gap).mean()), "ess": float(ess)}
+
+
+def _critic(rows: Sequence[Sequence[_Row]]) -> dict[str, float]:
+    """How well the critic's values foresaw its targets; nothing without a critic."""
+    if rows[0][0].target is None:
+        return {}
+    values = np.concatenate([_array(row.value) for trajectory in rows for row in trajectory])
+    targets = np.concatenate([_array(row.target) for trajectory in rows for row in trajectory])
+    starts = [_array(trajectory[0].value)[:1] for trajectory in rows]
+    spread = float(np.var(targets))
+    return {
+        "critic/start": float(np.mean(np.concatenate(starts))),
+        "critic/value": float(np.mean(values)),
+        "critic/target": float(np.mean(targets)),
+        "critic/explained": 1.0 - float(np.var(targets - values)) / spread if spread > 1e-12 else 0.0,
+    }
 
 
 def make_reference(policy: Any) -> Any:

@@ -1,14 +1,9 @@
-"""The unit-wise losses: clipped ratios, KL estimators, entropy, the critic. Flat tensors in, one scalar out.
+"""The loss of a micro-batch: which unit counts how much, and the surrogate, KL, entropy and critic terms put together.
 
 Every loss is `sum(w * l)` with weights that are fixed before the batch is cut up (`unit_weights`), so the gradients
-of the micro-batches add up to exactly the gradient of the whole batch.
+of the micro-batches add up to exactly the gradient of the whole batch. The terms themselves are in `losses.py`.
 
-    ratio     r = exp(logp - logp_old)            GSPO: the mean log-ratio of the call, with the unit's own gradient
-    policy    -min(r A, clip(r, 1 - low, 1 + high) A)
-    KL        x = logp_ref - logp:  k1 = -x,  k2 = x^2 / 2,  k3 = e^x - x - 1
-    value     0.5 (v - R)^2, or with a clip the larger of it and 0.5 (clip(v, v_old +- c) - R)^2
-
-Sources: arXiv 1707.06347 (PPO), 2402.03300 (GRPO), 2503.14476 (DAPO), 2503.20783 (Dr.GRPO), 2507.18071 (GSPO).
+Sources of the aggregations: arXiv 2402.03300 (GRPO), 2503.14476 (DAPO), 2503.20783 (Dr.GRPO).
 """
 
 from __future__ import annotations
@@ -19,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..envs.core.errors import InvalidArgument, MissingExtra
+from .losses import cispo, clipped, kl, log_ratio, value_loss
 from .recipe import Objective
 
 try:
@@ -27,15 +23,14 @@ try:
 except ImportError as error:
     raise MissingExtra("torch", "train") from error
 
-MAX_LOG_RATIO = 20.0  # e^20 is finite in float32 and its square too; beyond it the estimate says nothing
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What the loss of one micro-batch needs besides the model's outputs: U units of C whole calls."""
 
     old_logprobs: Tensor
-    """(U,) log-probabilities under the policy that sampled."""
+    """(U,) log-probabilities that the ratio compares with: the sampler's own, or with a correction the trainer's under
+    the weights that sampled."""
     advantages: Tensor
     """(U,)"""
     weights: Tensor
@@ -44,12 +39,17 @@ class Batch:
     """(U,) int64: the call, 0 .. C-1, that each unit belongs to."""
     ref_logprobs: Tensor | None = None
     """(U,) log-probabilities under the reference policy; needed where `kl_coef` > 0 and the KL is a loss."""
+    importance: Tensor | None = None
+    """(U,) factors of the surrogate (`losses.importance`), or None for ones."""
     returns: Tensor | None = None
-    """(C,) the critic's targets, or None without a critic."""
+    """(C,) the critic's targets, or (U,) with values per unit; None without a critic."""
     old_values: Tensor | None = None
-    """(C,) the critic's values when the calls were made; needed for `value_clip`."""
+    """Like `returns`: the critic's values when the calls were made; needed for `value_clip`."""
     value_weights: Tensor | None = None
-    """(C,) usually 1 / calls of the whole batch. Needed with `returns`."""
+    """Like `returns`: usually 1 / their number in the whole batch. Needed with `returns`."""
+
+
+AGGREGATIONS = ("token", "trajectory", "turn", "call", "constant")
 
 
 def unit_weights(units: Sequence[Sequence[int]], aggregation: str, length: int = 512) -> list[list[np.ndarray]]:
@@ -57,79 +57,35 @@ def unit_weights(units: Sequence[Sequence[int]], aggregation: str, length: int =
 
     Args:
         units: `[trajectory][call]` -> number of units. Leave void trajectories out.
-        aggregation: "token" (mean over all units), "trajectory" (mean over a trajectory's units, then over
-            trajectories) or "constant" (sum over units / (trajectories * length)).
+        aggregation: "token" is the mean over all units (DAPO); "trajectory" the mean over a trajectory's units, then
+            over trajectories (GRPO's paper); "turn" the mean over a call's units, then over a trajectory's calls, then
+            over trajectories; "call" the mean over a call's units, then over all calls, however long their episode
+            (verl-agent's step rows); "constant" the sum over units / (trajectories * length) (Dr.GRPO).
         length: L_max of "constant".
 
     Returns:
-        `[trajectory][call] -> (units,)` float64. Their sum is 1 for "token" and, where every trajectory has units,
-        for "trajectory".
+        `[trajectory][call] -> (units,)` float64. Their sum is 1 for "token" and, where every trajectory (and call) has
+        units, for "trajectory", "turn" and "call".
 
     Raises:
         InvalidArgument: an unknown aggregation, or a length below 1.
     """
-    sizes = [sum(row) for row in units]
-    if aggregation == "token":
-        each = [1 / max(sum(sizes), 1)] * len(units)
-    elif aggregation == "trajectory":
-        each = [1 / (len(units) * max(size, 1)) for size in sizes]
-    elif aggregation == "constant":
-        if length < 1:
-            raise InvalidArgument(f"length must be at least 1, not {length!r}")
-        each = [1 / (len(units) * length) for _ in units]
-    else:
-        raise InvalidArgument(f"aggregation must be one of token, trajectory, constant, not {aggregation!r}")
-    return [[np.full(n, weight) for n in row] for row, weight in zip(units, each, strict=True)]
-
-
-def log_ratio(logprobs: Tensor, old: Tensor, call: Tensor, kind: str) -> Tensor:
-    """(U,) log of the importance ratio, clamped to +-20.
-
-    "sequence" is GSPO's in its token form: the value is the call's mean log-ratio, the gradient is the unit's own, so
-    that units of one call may have different advantages. Where they are equal and `weights` are too, the summed
-    gradient is that of GSPO's sequence loss.
-    """
-    ratio = logprobs - old
-    if kind == "sequence":
-        with torch.no_grad():
-            calls = int(call.max()) + 1 if len(call) else 0
-            sums = ratio.new_zeros(calls).index_add_(0, call, ratio)
-            mean = sums / torch.bincount(call, minlength=calls).clamp(min=1)
-        ratio = mean[call] + logprobs - logprobs.detach()
-    elif kind != "unit":
-        raise InvalidArgument(f"ratio must be one of unit, sequence, not {kind!r}")
-    return ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-
-
-def clipped(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
-    """(U,) losses -min(r A, clip(r, 1 - low, 1 + high) A)."""
-    return -torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
-
-
-def kl(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
-    """(U,) estimates of KL(policy || reference) on units that the policy sampled.
-
-    k1 is unbiased as a value but its gradient is zero on average: use it in the reward (`kl_in_reward`). k2 has the
-    divergence's gradient on-policy. k3 is unbiased as a value and never negative; its gradient is biased.
-    """
-    x = (reference - logprobs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    if estimator == "k1":
-        return -x
-    if estimator == "k2":
-        return x**2 / 2
-    if estimator == "k3":
-        return torch.expm1(x) - x
-    raise InvalidArgument(f"kl must be one of k1, k2, k3, not {estimator!r}")
-
-
-def value_loss(values: Tensor, returns: Tensor, old: Tensor | None = None, clip: float | None = None) -> Tensor:
-    """(C,) losses of the critic; with `clip`, moving away from `old` by more than `clip` earns nothing."""
-    loss = (values - returns) ** 2
-    if clip is not None:
-        if old is None:
-            raise InvalidArgument("value_clip needs the old values")
-        loss = torch.maximum(loss, (old + (values - old).clamp(-clip, clip) - returns) ** 2)
-    return loss / 2
+    if aggregation not in AGGREGATIONS:
+        raise InvalidArgument(f"aggregation must be one of {', '.join(AGGREGATIONS)}, not {aggregation!r}")
+    if length < 1:
+        raise InvalidArgument(f"length must be at least 1, not {length!r}")
+    total, calls = sum(map(sum, units)), sum(map(len, units))
+    weights = []
+    for row in units:
+        each = {
+            "token": [1 / max(total, 1)] * len(row),
+            "trajectory": [1 / (len(units) * max(sum(row), 1))] * len(row),
+            "turn": [1 / (len(units) * len(row) * max(n, 1)) for n in row],
+            "call": [1 / (calls * max(n, 1)) for n in row],
+            "constant": [1 / (len(units) * length)] * len(row),
+        }[aggregation]
+        weights.append([np.full(n, weight) for n, weight in zip(row, each)])
+    return weights
 
 
 def policy_loss(
@@ -137,12 +93,16 @@ def policy_loss(
 ) -> tuple[Tensor, dict[str, float]]:
     """The loss of one micro-batch, and what to log about it.
 
+    sum w [surrogate + kl_coef * KL - entropy_coef * H] + value_coef * sum w_v * value loss, over units and values, with
+    H the entropy of the distribution that a unit was drawn from. Sources of the terms: `losses.py`; arXiv 1602.01783
+    (entropy bonus).
+
     Args:
         objective: the coefficients.
         batch: old log-probabilities, advantages, weights and targets.
         logprobs: (U,) under the current weights, with gradient.
         entropy: (U,) of the distributions that the units were sampled from, with gradient.
-        values: (C,) of the critic, with gradient; needed where `batch.returns` is given.
+        values: of the critic, shaped like `batch.returns`, with gradient; needed where those are given.
 
     Returns:
         A scalar to call `backward` on, and metrics. `merge` joins the metrics of several micro-batches.
@@ -153,14 +113,25 @@ def policy_loss(
     if not logprobs.shape == entropy.shape == batch.old_logprobs.shape == batch.advantages.shape == batch.weights.shape:
         raise InvalidArgument(f"the units' tensors differ in shape from the log-probabilities' {tuple(logprobs.shape)}")
     ratio = log_ratio(logprobs, batch.old_logprobs, batch.call, objective.ratio).exp()
+    if objective.surrogate == "clip":
+        o = objective
+        surrogate = clipped(ratio, batch.advantages, o.clip_low, o.clip_high, o.dual_clip)
+    elif objective.surrogate == "cispo":
+        surrogate = cispo(ratio, batch.advantages, logprobs, objective.clip_high)
+    else:
+        raise InvalidArgument(f"surrogate must be one of clip, cispo, not {objective.surrogate!r}")
+    if batch.importance is not None:
+        surrogate = batch.importance * surrogate
     losses = {
-        "policy": batch.weights * clipped(ratio, batch.advantages, objective.clip_low, objective.clip_high),
+        "policy": batch.weights * surrogate,
         "entropy": -objective.entropy_coef * batch.weights * entropy,
     }
     if objective.kl_coef and not objective.kl_in_reward:
         if batch.ref_logprobs is None:
             raise InvalidArgument("kl_coef > 0 needs the reference policy's log-probabilities")
-        losses["kl"] = objective.kl_coef * batch.weights * kl(logprobs, batch.ref_logprobs, objective.kl)
+        divergence = kl(logprobs, batch.ref_logprobs, objective.kl)
+        divergence = ratio * divergence if objective.kl_weighted else divergence
+        losses["kl"] = objective.kl_coef * batch.weights * divergence
     if batch.returns is not None:
         if values is None or batch.value_weights is None:
             raise InvalidArgument("returns need values and value_weights: set Recipe(critic=True)")

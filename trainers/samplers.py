@@ -18,9 +18,10 @@ class UniformSampler:
     def __init__(self, tasks: TaskSet, groups: int, group_size: int, seed: int) -> None:
         self.tasks, self.groups, self.group_size, self.seed = tasks, groups, group_size, seed
 
-    def plan(self, step: int) -> list[Request]:
-        """The step's requests: a function of the seed and the step alone."""
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((self.seed, step))))
+    def plan(self, step: int, retry: int = 0) -> list[Request]:
+        """The step's requests: a function of the seed, the step and the round alone."""
+        path = (self.seed, step, retry) if retry else (self.seed, step)
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(path)))
         return [Request(self.tasks.sample(rng), self.group_size) for _ in range(self.groups)]
 
     def observe(self, groups: Sequence[Group]) -> None:

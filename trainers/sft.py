@@ -1,9 +1,13 @@
 """Supervised warm start: imitate demonstrated episodes (an oracle's, an expert's, a better policy's).
 
-    loss = - sum_t w_t log p(token_t | before) / sum_t w_t,   w = 1 on actions, `observation_weight` on what was seen.
+    loss = - sum_t w_t log p(token_t | before) / sum_t w_t,   w = 1 on actions (or the action's value, `by_value`),
+                                                              `observation_weight` on what was seen, times the
+                                                              episode's own weight, if it has one.
 
 The observations' share teaches a model from scratch to read its environment: copying a name from the task to an action
 needs the same circuit as predicting the names in the next observation.
+Sources of episode weights: 0 and 1 (filtered imitation, STaR, arXiv 2203.14465); exp(return / temperature) (AWR, arXiv
+1910.00177, without its baseline).
 """
 
 from __future__ import annotations
@@ -15,8 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..harness.policies.evaluation import evaluate_tokens
+from ..envs.core.errors import InvalidArgument
 from ..harness.records import Call, Trajectory
+from .optimizer import AdamW
 
 if TYPE_CHECKING:
     from ..harness.policies.chat import ChatFormat
@@ -32,10 +37,13 @@ class SFT:
     """Episodes per optimiser step. Many small steps over unique episodes beat few large ones over repeated ones."""
     epochs: int = 1
     observation_weight: float = 0.4
+    by_value: bool = False
+    """Weigh each action by the value that its call recorded (of a search, say), at least 0."""
     warmup: int = 20
     """Steps of linear rise; the rate then falls linearly to a tenth at the end."""
     max_grad_norm: float = 1.0
-    seed: int = 0
+    seed: int | None = None
+    """Of the order of episodes; None: the run's, and 0 outside a run."""
 
 
 def demonstrations(format: ChatFormat, trajectories: Sequence[Trajectory]) -> list[list[Call]]:
@@ -59,6 +67,7 @@ def demonstrations(format: ChatFormat, trajectories: Sequence[Trajectory]) -> li
                     logprobs=np.zeros(len(completion), dtype=np.float32),
                     prompt_ids=prompt,
                     completion_ids=completion,
+                    value=turn.call.value,
                 )
             )
         if calls:
@@ -66,11 +75,32 @@ def demonstrations(format: ChatFormat, trajectories: Sequence[Trajectory]) -> li
     return episodes
 
 
+def sft_loss(
+    logprobs: torch.Tensor,
+    spoken: torch.Tensor,
+    actions: torch.Tensor,
+    episodes: torch.Tensor,
+    observation_weight: float,
+) -> torch.Tensor:
+    """The weighted mean negative log-likelihood of T tokens: - sum w log p / sum w.
+
+    Args:
+        logprobs: (T,) of the tokens.
+        spoken: (T,) bool: the token is part of an action.
+        actions: (T,) the weight of the token's action; only that of spoken tokens counts.
+        episodes: (T,) the weight of the token's episode.
+        observation_weight: of tokens that were not spoken.
+    """
+    weights = torch.where(spoken, actions, observation_weight) * episodes
+    return -(weights * logprobs).sum() / weights.sum().clamp(min=1e-8)
+
+
 def sft(
     policy: HFPolicy,
     episodes: Sequence[Sequence[Call]],
     settings: SFT,
     *,
+    weights: Sequence[float] | None = None,
     on_step: Callable[[int, int, float], None] | None = None,
 ) -> list[float]:
     """Imitate `episodes` in place.
@@ -79,29 +109,45 @@ def sft(
         policy: a language-model policy.
         episodes: from `demonstrations`.
         settings: learning rate, batch and so on.
+        weights: one number >= 0 per episode (its return, exp(return / temperature), a filter's 0 or 1 ...).
         on_step: called with (step, steps, loss).
 
     Returns:
         The loss of every step (nats per weighted token).
+
+    Raises:
+        InvalidArgument: weights that are negative, not finite, or not one per episode; `by_value`, and a call without
+            a value.
     """
-    rng = np.random.Generator(np.random.PCG64(settings.seed))
+    own = np.ones(len(episodes)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if own.shape != (len(episodes),) or not (np.isfinite(own) & (own >= 0)).all():
+        raise InvalidArgument(f"{len(episodes)} finite weights >= 0 are needed, one per episode")
+    if weights is not None and len({calls[0].session for calls in episodes}) < len(episodes):
+        raise InvalidArgument("weighted episodes need sessions of their own")
+    if settings.by_value and any(call.value is None for calls in episodes for call in calls):
+        raise InvalidArgument("sft by_value needs demonstrations with values: set ways")
+    rng = np.random.Generator(np.random.PCG64(settings.seed or 0))
     orders = [rng.permutation(len(episodes)) for _ in range(settings.epochs)]
     batches = [order[i : i + settings.batch] for order in orders for i in range(0, len(order), settings.batch)]
     parameters = policy.trainable_parameters()
-    optimizer = torch.optim.AdamW(parameters, lr=settings.lr, betas=(0.9, 0.99), weight_decay=0.01)
+    groups = [{"params": parameters, "lr": settings.lr}]
+    optimizer = AdamW(groups, weight_decay=0.01, device=policy.optimizer_device)
     losses = []
     for step, batch in enumerate(batches):
         rise = (step + 1) / max(settings.warmup, 1)
         fall = 1.0 - 0.9 * max(0, step - settings.warmup) / max(1, len(batches) - settings.warmup)
         for group in optimizer.param_groups:
             group["lr"] = settings.lr * min(rise, fall)
-        logprobs, spoken = evaluate_tokens(policy.model, [call for i in batch for call in episodes[i]])
-        weights = torch.where(spoken, 1.0, settings.observation_weight)
-        loss = -(weights * logprobs).sum() / weights.sum()
+        calls = [call for i in batch for call in episodes[i]]
+        logprobs, spoken, number = policy.evaluate_tokens(calls)
+        on_actions = [max(call.value or 0.0, 0.0) if settings.by_value else 1.0 for call in calls]
+        actions = torch.as_tensor(on_actions, dtype=logprobs.dtype, device=logprobs.device)
+        episode = torch.as_tensor([own[i] for i in batch for _ in episodes[i]]).to(actions)
+        loss = sft_loss(logprobs, spoken, actions[number], episode[number], settings.observation_weight)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, settings.max_grad_norm)
+        optimizer.clip(settings.max_grad_norm)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         losses.append(float(loss.detach()))
         if on_step:
             on_step(step, len(batches), losses[-1])

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .optimizer import AdamW
+from .sharded import ranks
+
 if TYPE_CHECKING:
     from .recipe import Recipe, Trainable
 
@@ -18,6 +21,8 @@ class SumUpdater:
         policy: its `trainable_parameters` move; those also in `value_parameters`, if it has that, with
             `recipe.value_lr`.
         recipe: learning rates, warm-up, clipping and weight decay.
+
+    The optimiser's state lies on the policy's `optimizer_device`, if it has one.
     """
 
     def __init__(self, policy: Trainable, recipe: Recipe) -> None:
@@ -29,20 +34,21 @@ class SumUpdater:
             peak = recipe.value_lr or recipe.lr
             groups.append({"params": value, "lr": peak, "peak": peak})
         self.parameters = actor + value
-        self.optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.99), weight_decay=recipe.weight_decay)
-        self.recipe = recipe
+        device = getattr(policy, "optimizer_device", None)
+        self.optimizer = AdamW(groups, weight_decay=recipe.weight_decay, device=device)
+        self.recipe, self.ranks = recipe, ranks()
         self.steps = 0
 
     def accumulate(self, losses: Mapping[str, torch.Tensor]) -> None:
         """Add the gradients of one micro-batch's losses."""
         total = sum(losses.values(), torch.zeros(()))
         if total.requires_grad:
-            total.backward()
+            (self.ranks.world * total).backward()  # FSDP averages over the ranks; the losses are parts of one sum
+            self.optimizer.collect()
 
     def step(self) -> dict[str, float]:
         """One optimiser step on what was accumulated. A gradient that is not finite is dropped and counted."""
-        used = [parameter for parameter in self.parameters if parameter.grad is not None]
-        norm = float(torch.nn.utils.clip_grad_norm_(used, self.recipe.max_grad_norm)) if used else 0.0
+        norm = self.optimizer.clip(self.recipe.max_grad_norm)
         self.steps += 1
         scale = min(1.0, self.steps / self.recipe.warmup) if self.recipe.warmup else 1.0
         for group in self.optimizer.param_groups:
@@ -50,11 +56,11 @@ class SumUpdater:
         finite = norm == norm and norm != float("inf")
         if finite:
             self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         return {"grad_norm": norm, "lr": self.recipe.lr * scale, "skipped": float(not finite)}
 
     def state_dict(self) -> dict[str, Any]:
-        """Optimiser moments and the number of steps."""
+        """Optimiser moments (whole ones where they are sharded: all ranks must ask) and the number of steps."""
         return {"optimizer": self.optimizer.state_dict(), "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

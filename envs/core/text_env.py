@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypedDict
 import gymnasium
 
 from .errors import InvalidArgument
+from .picture import Picture
 from .spaces import UnicodeText
 from .tasks import Task, TaskSet
 
@@ -21,7 +22,7 @@ ENDED = "The episode is over. Reset to start another."
 
 
 class StepInfo(TypedDict):
-    """What `info` holds after every reset and step. Nothing in it is privileged."""
+    """What `info` holds after every reset and step, besides a family's `extra_info`. Nothing in it is privileged."""
 
     task_id: str
     """Names the task in any process: `reset(options={"task": task_id})` starts it again."""
@@ -104,6 +105,10 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     waits: ClassVar[bool] = True
     """Whether a step may wait (files, processes, servers): the harness then gives the instance a thread of its own,
     and can abandon a step that never returns. Pure computations say False and are stepped inline, which is faster."""
+    extra_info: ClassVar[tuple[str, ...]] = ()
+    """Names of further public keys of `info`, explained under the docstring's Information; see `_extra_info`."""
+    breakdown: ClassVar[str | None] = None
+    """The key of `info` by whose values evaluations also show their results one by one, e.g. "family"."""
 
     def __init__(self, tasks: TaskSet, *, max_steps: int | None = None, render_mode: str | None = None) -> None:
         if render_mode not in (None, "ansi"):
@@ -161,6 +166,10 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def _instruction(self) -> str:
         return ""
 
+    def _extra_info(self) -> dict[str, str | int | float | bool | None]:
+        """The values of `extra_info`: plain ones, so that they survive every file format. Nothing privileged."""
+        return {}
+
     def hint(self) -> str:
         """Privileged: a textual hint for the current task."""
         return next(iter(self.oracle()), "")
@@ -168,6 +177,18 @@ class TextEnv(gymnasium.Env[str, str], ABC):
     def verify(self) -> dict[str, float]:
         """Privileged: each criterion of the task with how far it is met, in [0, 1]."""
         return {"success": float(self._success())}
+
+    @classmethod
+    def tallies(cls, info: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+        """What evaluations add up besides success, from an episode's last `info`: name -> (numerator, denominator).
+
+        Both are summed over the episodes before they are divided, so that means, precision and recall come out right.
+        """
+        return {}
+
+    def picture(self) -> Picture | None:
+        """For people: the state as a drawing, or None. Looking changes nothing, and shows nothing privileged."""
+        return None
 
     def canonical(self, action: str) -> str:
         """The action in the form in which equal actions are equal strings."""
@@ -264,4 +285,4 @@ class TextEnv(gymnasium.Env[str, str], ABC):
             score=self._score(),
             progress=self._progress(),
         )
-        return dict(info)
+        return {**info, **self._extra_info()}

@@ -96,9 +96,11 @@ class ChatFormat:
         """Prompt ids up to the point at which the assistant begins.
 
         Args:
-            messages: the history.
+            messages: the history; or one message of role "ids", whose text is the whole prompt as numbers.
             recorded: completion ids by call id; an assistant message whose call is not among them is encoded as text.
         """
+        if len(messages) == 1 and messages[0].role == "ids":
+            return [int(number) for number in messages[0].text.split()]
         ids: list[int] = []
         for message in messages:
             if message.role not in self.opening:

@@ -100,7 +100,7 @@ class ChoicePolicy(torch.nn.Module, ABC):
         values = None
         if self.value_weights is not None:
             values = self._sums(self.value_weights, [self.state_features(call.context) for call in calls])
-        return Evaluation(logprobs=chosen, entropy=entropy, values=values)
+        return Evaluation(logprobs=chosen, entropy=entropy, values=values, unit_values=values)
 
     def score(self, calls: Sequence[Call], contexts: Sequence[Context] | None = None) -> list[np.ndarray]:
         """Log-probabilities of the recorded choices, under other contexts if given (their actions stay the calls')."""

@@ -1,8 +1,8 @@
 """Evaluating recorded calls under a causal language model: log-probabilities, entropies and values, with gradients.
 
 The same numbers that the sampler saw, from one forward pass over packed sequences: chains take the model's ordinary
-causal path, trees an ancestor mask with explicit positions. Only the positions that are asked for reach the output
-layer, whatever the model does to its logits afterwards.
+causal path, trees attention of their own (`tree_attention.chosen`) with explicit positions. Only the positions that are
+asked for reach the output layer, whatever the model does to its logits afterwards.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 
 from ..packing import Packing, batch_indices, pack
 from ..records import Call
+from . import block_attention, tree_attention
 
 __all__ = ["Evaluation", "evaluate", "evaluate_tokens", "score"]
 
@@ -30,9 +31,17 @@ class Evaluation:
     """(U,) float32, in nats, of the distribution that each unit was drawn from."""
     values: torch.Tensor | None = None
     """(calls,) float32 values of the states before the calls, where there is a value head."""
+    unit_values: torch.Tensor | None = None
+    """(U,) float32 values of the states in which the units were decided, where there is a value head."""
 
 
-def evaluate(model: torch.nn.Module, calls: Sequence[Call], *, value_head: torch.nn.Module | None = None) -> Evaluation:
+def evaluate(
+    model: torch.nn.Module,
+    calls: Sequence[Call],
+    *,
+    value_head: torch.nn.Module | None = None,
+    attention: str = "auto",
+) -> Evaluation:
     """Evaluates `calls` in one forward pass, differentiably where gradients are on.
 
     Units are those of `Call`: completion tokens (renormalised over `allowed` where that is set), or the one choice,
@@ -43,48 +52,64 @@ def evaluate(model: torch.nn.Module, calls: Sequence[Call], *, value_head: torch
         model: a causal language model with the calling convention of transformers.
         calls: one micro-batch of calls with token ids.
         value_head: maps the last hidden state (size of the model) to one number.
+        attention: over packed trees: "blocks", "flex", "dense", or "auto" (`tree_attention.chosen`).
 
     Raises:
         ValueError: a call cannot be packed (see `pack`), or a recorded id is not among its allowed ones.
     """
-    packing = pack(calls, forks=_takes_tree_masks(model))
+    packing = pack(calls, forks=_takes_tree_masks(model), share=True)
     plan = _Plan(packing, calls)
     device = next(model.parameters()).device
-    logits, hidden = _forward(model, packing, plan.reads, want_hidden=value_head is not None)
+    at = None if value_head is None else _decided(packing, calls)
+    logits, states = _forward(model, packing, plan.reads, states=at, attention=attention)
     parts = [_free(logits, plan.free, device), _trie(logits, plan.trie, device), _choice(logits, plan.choice, device)]
     forced = torch.zeros(plan.forced, device=device)  # only one id was allowed: nothing was decided
     order = torch.from_numpy(np.argsort(plan.order)).to(device)
     logprobs = torch.cat([part[0] for part in parts] + [forced])[order]
     entropy = torch.cat([part[1] for part in parts] + [forced])[order]
-    values = None
-    if value_head is not None and hidden is not None:
-        at = torch.from_numpy(_slots(packing, packing.value)).to(device)
-        states = hidden.reshape(-1, hidden.shape[-1]).index_select(0, at)
-        values = value_head(states.to(next(value_head.parameters()).dtype)).reshape(-1).float()
-    return Evaluation(logprobs, entropy, values)
+    values = unit_values = None
+    if value_head is not None and states is not None:
+        read = value_head(states.to(next(value_head.parameters()).dtype)).reshape(-1).float()
+        values, unit_values = read[: len(calls)], read[len(calls) :]
+    return Evaluation(logprobs, entropy, values, unit_values)
 
 
-def score(model: torch.nn.Module, calls: Sequence[Call], *, max_tokens: int = 16_384) -> list[np.ndarray]:
+def _decided(packing: Packing, calls: Sequence[Call]) -> np.ndarray:
+    """(calls + units,) nodes at which values are read: where each call, then where each unit was decided."""
+    units = [
+        packing.value[i : i + 1] if call.choices is not None else packing.parent[packing.completion[i]]
+        for i, call in enumerate(calls)
+    ]
+    return np.concatenate([packing.value, *units])
+
+
+def score(
+    model: torch.nn.Module, calls: Sequence[Call], *, max_tokens: int = 16_384, attention: str = "auto"
+) -> list[np.ndarray]:
     """Per call, the (units,) float32 log-probabilities, without gradients, in batches of `max_tokens` token slots."""
     scores: list[np.ndarray] = [np.zeros(0, dtype=np.float32)] * len(calls)
-    for batch in batch_indices(calls, max_tokens):
+    for batch in batch_indices(calls, max_tokens, share=True):
         with torch.no_grad():
-            logprobs = evaluate(model, [calls[index] for index in batch]).logprobs.cpu().numpy()
+            logprobs = evaluate(model, [calls[index] for index in batch], attention=attention).logprobs.cpu().numpy()
         ends = np.cumsum([unit_count(calls[index]) for index in batch])
         for index, part in zip(batch, np.split(logprobs, ends[:-1])):
             scores[index] = part
     return scores
 
 
-def evaluate_tokens(model: torch.nn.Module, calls: Sequence[Call]) -> tuple[torch.Tensor, torch.Tensor]:
+def evaluate_tokens(
+    model: torch.nn.Module, calls: Sequence[Call], *, attention: str = "auto"
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Next-token log-probabilities of everything that was said, for supervised training.
 
     Temperature and constraints are left aside; candidates that were not chosen are left out. Tokens that several
     calls share appear once.
 
     Returns:
-        (T,) float32 log-probabilities and (T,) bool, true where the token is a policy's completion and false where it
-        belongs to a prompt (instructions, observations). The first token of each row has no predictor and is left out.
+        (T,) float32 log-probabilities; (T,) bool, true where the token is a policy's completion and false where it
+        belongs to a prompt (instructions, observations); (T,) int64, the number of the call whose completion the token
+        is, for a prompt's tokens that of the session's first call. The first token of each row has no predictor and is
+        left out.
 
     Raises:
         ValueError: a call cannot be packed (see `pack`).
@@ -94,9 +119,16 @@ def evaluate_tokens(model: torch.nn.Module, calls: Sequence[Call]) -> tuple[torc
     spoken = np.zeros(len(packing.ids), dtype=bool)
     spoken[np.concatenate(packing.completion)] = True
     device = next(model.parameters()).device
-    logits, _ = _forward(model, packing, packing.parent[nodes], want_hidden=False)
+    logits, _ = _forward(model, packing, packing.parent[nodes], attention=attention)
     logprobs = torch.log_softmax(logits.float(), dim=-1).gather(1, _column(packing.ids[nodes], device)).squeeze(1)
-    return logprobs, torch.from_numpy(spoken[nodes]).to(device)
+    first: dict[str, int] = {}
+    session = np.array([first.setdefault(call.session, i) for i, call in enumerate(calls)], dtype=np.int64)
+    of_row = np.zeros(packing.rows, dtype=np.int64)  # a row holds one session's calls
+    of_row[np.searchsorted(packing.starts, packing.value, side="right") - 1] = session
+    owner = np.repeat(of_row, packing.lengths)
+    for number, completion in enumerate(packing.completion):
+        owner[completion] = number
+    return logprobs, torch.from_numpy(spoken[nodes]).to(device), torch.from_numpy(owner[nodes]).to(device)
 
 
 def unit_count(call: Call) -> int:
@@ -291,16 +323,37 @@ def _takes_tree_masks(model: torch.nn.Module) -> bool:
 
 
 def _forward(
-    model: Any, packing: Packing, reads: np.ndarray, *, want_hidden: bool
+    model: Any, packing: Packing, reads: np.ndarray, *, states: np.ndarray | None = None, attention: str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Logits (reads, V) of the nodes `reads` and, if wanted, the last hidden states (rows, longest row, size)."""
+    """Logits (reads, V) of the nodes `reads` and, if wanted, the last hidden states (states, size) of `states`."""
     parameter = next(model.parameters())
-    inputs = {name: tensor.to(parameter.device) for name, tensor in _inputs(packing).items()}
-    if "attention_mask" in inputs:
-        seen = inputs["attention_mask"]
-        mask = torch.zeros(seen.shape, dtype=parameter.dtype, device=seen.device)
-        inputs["attention_mask"] = mask.masked_fill_(~seen, torch.finfo(parameter.dtype).min)
-    at = torch.from_numpy(_slots(packing, reads)).to(parameter.device)
+    device, dtype = parameter.device, parameter.dtype
+    way = "" if packing.chains.all() else tree_attention.chosen(attention, model, packing)
+    packing = block_attention.flat(packing) if way == "blocks" else packing
+    inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in _inputs(packing).items()}
+    name = model.config._attn_implementation
+    if way == "blocks":
+        block_attention.register()
+        name, inputs["blocks"] = block_attention.NAME, block_attention.plan(packing, device, dtype)
+    elif way == "flex":
+        tree_attention.register()
+        name, inputs["attention_mask"] = tree_attention.NAME, tree_attention.block_mask(packing, device)
+    elif way == "dense":
+        seen = torch.from_numpy(tree_attention.dense_mask(packing))[:, None].to(device)
+        mask = torch.zeros(seen.shape, dtype=dtype, device=device)
+        inputs["attention_mask"] = mask.masked_fill_(~seen, torch.finfo(dtype).min)
+    at = torch.from_numpy(_slots(packing, reads)).to(device)
+    with tree_attention.implementation(model.config, name):
+        logits, hidden = _read(model, inputs, at, want_hidden=states is not None)
+    if states is None:
+        return logits, None
+    also = torch.from_numpy(_slots(packing, states)).to(device)
+    return logits, hidden.reshape(-1, hidden.shape[-1]).index_select(0, also)
+
+
+def _read(
+    model: Any, inputs: dict[str, Any], at: torch.Tensor, *, want_hidden: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
     kept: list[torch.Tensor] = []
 
     def select(_module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -313,7 +366,7 @@ def _forward(
     if head is None:
         output = model(**inputs, use_cache=False, output_hidden_states=want_hidden)
         logits = output.logits.reshape(-1, output.logits.shape[-1]).index_select(0, at)
-        return logits, output.hidden_states[-1] if want_hidden else None
+        return logits, output.hidden_states[-1] if want_hidden else logits
     handle = head.register_forward_pre_hook(select)
     try:
         logits = model(**inputs, use_cache=False).logits
@@ -338,24 +391,4 @@ def _inputs(packing: Packing) -> dict[str, torch.Tensor]:
         return {"input_ids": torch.from_numpy(ids)}
     position = np.zeros(shape, dtype=np.int64)
     position[real] = packing.position
-    seen = np.zeros((*shape, shape[1]), dtype=bool)
-    seen[:, np.arange(shape[1]), np.arange(shape[1])] = True  # padding sees itself: no empty softmax
-    for row in range(packing.rows):
-        start, stop = packing.starts[row : row + 2]
-        _ancestors(seen[row], packing.parent[start:stop] - start)
-    return {
-        "input_ids": torch.from_numpy(ids),
-        "position_ids": torch.from_numpy(position),
-        "attention_mask": torch.from_numpy(seen)[:, None],
-    }
-
-
-def _ancestors(seen: np.ndarray, parent: np.ndarray) -> None:
-    """Sets seen[n, m] where m is n or above it; whole unforked stretches at a time."""
-    nodes = np.arange(len(parent))
-    firsts = np.flatnonzero(parent != nodes - 1) if len(parent) else nodes
-    firsts = np.union1d(firsts, [0])
-    for first, stop in zip(firsts, [*firsts[1:], len(parent)]):
-        if first and parent[first] >= 0:
-            seen[first:stop] = seen[parent[first]]
-        seen[first:stop, first:stop] |= np.tri(stop - first, dtype=bool)
+    return {"input_ids": torch.from_numpy(ids), "position_ids": torch.from_numpy(position)}

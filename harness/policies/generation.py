@@ -1,62 +1,31 @@
 """Batched generation over sessions that keep their keys and values between calls.
 
 A batch goes through three steps: every prompt's new tokens are fed (`_prefill`), then units are sampled token by token
-(`_sample`) or candidates are scored side by side on the cached prompt (`_choose`), and calls are made of the results.
-Any set of sessions may be asked for at any time; a history that was rewritten is recomputed from where it differs.
+(`_sample`, with `sampling.py`) or candidates are scored side by side on the cached prompt (`_choose`), and calls are
+made of the results. Any set of sessions may be asked for at any time; a history that was rewritten is recomputed from
+where it differs.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from ...envs.core.errors import InvalidArgument, UserError
+from ...envs.core.errors import InvalidArgument
 from ..policy import Sampling
 from ..records import Call, Context
 from .chat import ChatFormat
 from .kv import RowCache
-from .trie import Node, Trie
+from .sampling import Job, OnToken, Session, draw, sample_free, sample_trie
+from .trie import Trie
 
 PREFILL_TOKENS = 16_384  # per forward pass
 SCORE_LOGITS = 1 << 25  # (rows x nodes x vocabulary) per forward pass of choice decoding
-
-
-@dataclass(slots=True)
-class _Session:
-    """What is kept between the turns of one (session, role)."""
-
-    row: int = -1
-    ids: list[int] = field(default_factory=list)  # the tokens whose keys and values are in the cache
-    version: int = -1
-    calls: int = 0
-    recorded: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Job:
-    """One context on its way to a call."""
-
-    context: Context
-    session: _Session
-    prompt: list[int]
-    random: np.random.Generator
-    trie: Trie | None = None
-    node: Node | None = None
-    room: int = 0  # tokens that may still be sampled
-    side: int = 0  # tokens of all candidates, fed beside the history
-    pending: list[int] = field(default_factory=list)  # to be fed before the next token can be sampled
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    allowed: list[tuple[int, ...]] = field(default_factory=list)
-    choice: int = -1
-    value: float | None = None
-    finish: str = ""
 
 
 class Generator:
@@ -81,9 +50,10 @@ class Generator:
         self.device = next(model.parameters()).device
         self.version = 0
         self.value_head: torch.nn.Linear | None = None
-        self.sessions: dict[tuple[str, str], _Session] = {}
+        self.on_token: OnToken | None = None
+        self.sessions: dict[tuple[str, str], Session] = {}
         self.recorded: dict[str, tuple[int, ...]] = {}
-        self.rows: list[_Session] = []
+        self.rows: list[Session] = []
         self.cache = RowCache()
         self._anonymous = 0
         inner = model.get_base_model() if hasattr(model, "peft_config") else model
@@ -99,14 +69,15 @@ class Generator:
         *,
         version: int,
         value_head: torch.nn.Linear | None,
+        on_token: OnToken | None = None,
     ) -> list[Call]:
         """One call per context, in order. Keys and values of another `version` are not used."""
-        self.version, self.value_head = version, value_head
+        self.version, self.value_head, self.on_token = version, value_head, on_token
         calls: list[Call] = []
         with torch.inference_mode():
             for start in range(0, len(contexts), self.batch_size):
                 stop = start + self.batch_size
-                calls += self._batch(contexts[start:stop], sampling, seeds[start:stop])
+                calls += self._batch(contexts[start:stop], sampling, seeds[start:stop], start)
         return calls
 
     def forget(self, sessions: Sequence[str]) -> None:
@@ -123,17 +94,18 @@ class Generator:
             session.ids, session.row = [], -1
         self.rows, self.cache = [], RowCache()
 
-    def _batch(self, contexts: Sequence[Context], sampling: Sampling, seeds: Sequence[int]) -> list[Call]:
+    def _batch(self, contexts: Sequence[Context], sampling: Sampling, seeds: Sequence[int], first: int) -> list[Call]:
         taken: set[int] = set()
-        temporary: list[_Session] = []
-        jobs: list[_Job] = []
+        temporary: list[Session] = []
+        jobs: list[Job] = []
         for context, seed in zip(contexts, seeds, strict=True):
-            session = self.sessions.setdefault((context.session, context.role), _Session()) if context.session else None
+            session = self.sessions.setdefault((context.session, context.role), Session()) if context.session else None
             if session is None or id(session) in taken:
-                session = _Session()
+                session = Session()
                 temporary.append(session)
             taken.add(id(session))
             jobs.append(self._job(context, session, sampling, seed))
+            jobs[-1].number = first + len(jobs) - 1
         fitting = [job for job in jobs if not job.finish]
         if fitting:
             columns = max(len(job.prompt) + max(job.room, job.side) for job in fitting)
@@ -151,9 +123,9 @@ class Generator:
             self._drop(session)
         return calls
 
-    def _job(self, context: Context, session: _Session, sampling: Sampling, seed: int) -> _Job:
+    def _job(self, context: Context, session: Session, sampling: Sampling, seed: int) -> Job:
         prompt = self.format.prompt(context.messages, self.recorded)
-        job = _Job(context, session, prompt, np.random.Generator(np.random.PCG64(seed)))
+        job = Job(context, session, prompt, np.random.Generator(np.random.PCG64(seed)))
         if context.admissible and sampling.decode != "free":
             job.trie = self._trie(context.admissible)
             job.node = job.trie.root
@@ -173,7 +145,7 @@ class Generator:
         job.pending = prompt[kept:]
         return job
 
-    def _arrange(self, wanted: Sequence[_Session], columns: int) -> None:
+    def _arrange(self, wanted: Sequence[Session], columns: int) -> None:
         """Give every session a row and bring the wanted ones together: a batch is then a view of the cache."""
         for session in wanted:
             if session.row < 0:
@@ -197,7 +169,7 @@ class Generator:
         self.rows[a], self.rows[b] = second, first
         first.row, second.row = b, a
 
-    def _drop(self, session: _Session) -> None:
+    def _drop(self, session: Session) -> None:
         for call in session.recorded:
             self.recorded.pop(call, None)
         if session.row >= 0:
@@ -211,9 +183,14 @@ class Generator:
 
     # -- forward passes -----------------------------------------------------------------------------------------------
 
-    def _prefill(self, jobs: Sequence[_Job]) -> torch.Tensor:
-        """Feed what is new of every prompt, similar lengths together; (jobs, V) logits after it."""
-        order = sorted(range(len(jobs)), key=lambda index: -len(jobs[index].pending))
+    def _prefill(self, jobs: Sequence[Job]) -> torch.Tensor:
+        """Feed what is new of every prompt, similar lengths together; (jobs, V) logits after it.
+
+        A prompt that several new sessions have, as a group's episodes do in their first turn, is fed once and copied.
+        """
+        first: dict[tuple[int, ...], int] = {}
+        leader = [first.setdefault(tuple(job.pending), n) if not job.session.ids else n for n, job in enumerate(jobs)]
+        order = sorted(set(leader), key=lambda index: -len(jobs[index].pending))
         groups: list[list[int]] = []
         for index in order:
             widest = len(jobs[groups[-1][0]].pending) if groups else 0
@@ -226,15 +203,29 @@ class Generator:
         for group in groups:
             group.sort()
             out = self._feed([jobs[index] for index in group], first=True)
-            if len(groups) == 1:
+            if len(group) == len(jobs):
                 return out
             if logits is None:
                 logits = out.new_empty(len(jobs), out.shape[1])
             logits[group] = out
         assert logits is not None
+        followers: dict[int, list[int]] = {}
+        for index, source in enumerate(leader):
+            if source != index:
+                followers.setdefault(source, []).append(index)
+        for source, indices in followers.items():
+            self._copy(jobs[source], [jobs[index] for index in indices])
+            logits[indices] = logits[source].clone()
         return logits
 
-    def _feed(self, jobs: Sequence[_Job], *, first: bool = False) -> torch.Tensor:
+    def _copy(self, source: Job, jobs: Sequence[Job]) -> None:
+        """Give the jobs, whose prompts are equal, what was computed for `source`."""
+        ids = source.session.ids
+        self.cache.copy(source.session.row, [job.session.row for job in jobs], len(ids))
+        for job in jobs:
+            job.session.ids, job.pending, job.value = list(ids), [], source.value
+
+    def _feed(self, jobs: Sequence[Job], *, first: bool = False) -> torch.Tensor:
         """Feed the jobs' pending tokens (rows rising); (jobs, V) logits after the last of each.
 
         Chunks are padded on the left, so that the last query of every row is real. Padding writes to the cache's last
@@ -262,7 +253,7 @@ class Generator:
 
     def _forward(
         self,
-        jobs: Sequence[_Job],
+        jobs: Sequence[Job],
         ids: np.ndarray,
         columns: np.ndarray,
         positions: np.ndarray,
@@ -308,67 +299,48 @@ class Generator:
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
-    def _sample(self, jobs: list[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
+    def _sample(self, jobs: list[Job], logits: torch.Tensor, sampling: Sampling) -> None:
         """Sample token by token until every job is done; done rows drop out as the batch shrinks."""
         while True:
             free = [index for index, job in enumerate(jobs) if job.trie is None]
             tries = [index for index, job in enumerate(jobs) if job.trie is not None]
             if free:
-                self._sample_free([jobs[index] for index in free], logits[free] if tries else logits, sampling)
+                among = logits[free] if tries else logits
+                sample_free([jobs[index] for index in free], among, sampling, self.format.stop, self.on_token)
             if tries:
-                self._sample_trie([jobs[index] for index in tries], logits[tries] if free else logits, sampling)
+                sample_trie([jobs[index] for index in tries], logits[tries] if free else logits, sampling)
             jobs = [job for job in jobs if not job.finish]
             if not jobs:
                 return
             logits = self._feed(jobs)
 
-    def _sample_free(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
-        logprobs = torch.log_softmax(logits / (sampling.temperature or 1.0), dim=1)
-        picked = _draw(logprobs, jobs, sampling)
-        taken = logprobs.gather(1, picked[:, None])[:, 0].tolist()
-        for job, token, logprob in zip(jobs, picked.tolist(), taken):
-            job.ids.append(token)
-            job.logprobs.append(logprob)
-            job.pending = [token]
-            job.room -= 1
-            if token == self.format.stop:
-                job.finish = "stop"
-            elif job.room == 0:
-                job.finish = "length"
+    def _choose(self, jobs: Sequence[Job], logits: torch.Tensor, sampling: Sampling) -> None:
+        """Score all admissible actions on the cached prompts, some rows at a time, and draw one per job.
 
-    def _sample_trie(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
-        """One decision per job, and the tokens before and after it that leave no choice."""
-        open_ = [index for index, job in enumerate(jobs) if not _follow(job)]
-        if not open_:
-            return
-        undecided = [jobs[index] for index in open_]
-        allowed = [job.node.allowed for job in undecided if job.node is not None]
-        width = max(len(among) for among in allowed)
-        among = np.array([[*tokens, *[-1] * (width - len(tokens))] for tokens in allowed], dtype=np.int64)
-        index = torch.from_numpy(np.maximum(among, 0)).to(logits.device)
-        scores = logits[open_].gather(1, index) / (sampling.temperature or 1.0)
-        scores.masked_fill_(torch.from_numpy(among < 0).to(logits.device), -torch.inf)
-        logprobs = torch.log_softmax(scores, dim=1)
-        picked = _draw(logprobs, undecided, replace(sampling, top_p=1.0))
-        taken = logprobs.gather(1, picked[:, None])[:, 0].tolist()
-        for job, column, logprob in zip(undecided, picked.tolist(), taken):
-            _take(job, job.node.allowed[column], logprob)  # pyright: ignore[reportOptionalMemberAccess]
-            _follow(job)
-
-    def _choose(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
-        """Score all admissible actions on the cached prompts, some rows at a time, and draw one per job."""
+        Of jobs with the same prompt and actions, as a group's episodes in their first turn, one is scored.
+        """
+        first: dict[Any, int] = {}
+        leader = [first.setdefault((tuple(j.session.ids), j.context.admissible), n) for n, j in enumerate(jobs)]
+        scored, scores = sorted(set(leader)), dict[int, torch.Tensor]()
         start = 0
-        while start < len(jobs):
+        while start < len(scored):
             stop, width = start, 1
-            while stop < len(jobs):
-                width = max(width, len(_tree(jobs[stop]).tokens))
+            while stop < len(scored):
+                width = max(width, len(_tree(jobs[scored[stop]]).tokens))
                 if stop > start and (stop + 1 - start) * (width + 1) * logits.shape[1] > SCORE_LOGITS:
                     break
                 stop += 1
-            self._choose_some(jobs[start:stop], logits[start:stop], sampling)
+            some = scored[start:stop]
+            scores.update(zip(some, self._scores([jobs[index] for index in some], logits[some])))
             start = stop
+        for job, source in zip(jobs, leader):
+            among = torch.log_softmax(scores[source] / (sampling.temperature or 1.0), dim=1)
+            job.choice = int(draw(among, [job], sampling.temperature)[0])
+            job.logprobs = [float(among[0, job.choice])]
+            job.finish = "choice"
 
-    def _choose_some(self, jobs: Sequence[_Job], logits: torch.Tensor, sampling: Sampling) -> None:
+    def _scores(self, jobs: Sequence[Job], logits: torch.Tensor) -> list[torch.Tensor]:
+        """Per job, (1, actions) log-probabilities of its actions' tokens, added up."""
         trees = [_tree(job) for job in jobs]
         width = max(len(tree.tokens) for tree in trees)
         logprobs = torch.log_softmax(logits, dim=1)[:, None]
@@ -388,15 +360,13 @@ class Generator:
                 mask[row, :new, done : done + new] = tree.ancestors
             inner, _ = self._forward(jobs, ids, columns, positions, mask, length, keep=0)
             logprobs = torch.cat([logprobs, torch.log_softmax(inner.float(), dim=2)], dim=1)
-        for job, tree, table in zip(jobs, trees, logprobs):
+        scores = []
+        for tree, table in zip(trees, logprobs):
             edges = table[torch.from_numpy(tree.edge_node), torch.from_numpy(tree.edge_token)]
-            scores = torch.from_numpy(tree.scores(edges.double().cpu().numpy()))[None]
-            among = torch.log_softmax(scores / (sampling.temperature or 1.0), dim=1)
-            job.choice = int(_draw(among, [job], replace(sampling, top_p=1.0))[0])
-            job.logprobs = [float(among[0, job.choice])]
-            job.finish = "choice"
+            scores.append(torch.from_numpy(tree.scores(edges.double().cpu().numpy()))[None])
+        return scores
 
-    def _call(self, job: _Job, sampling: Sampling) -> Call:
+    def _call(self, job: Job, sampling: Sampling) -> Call:
         context = job.context
         owner = self.sessions.get((context.session, context.role))
         if owner is None:  # no session: nothing is kept
@@ -427,7 +397,7 @@ class Generator:
             logprobs=np.array(job.logprobs, dtype=np.float32),
             prompt_ids=tuple(job.prompt),
             completion_ids=ids,
-            allowed=tuple(job.allowed) if job.trie is not None and choices is None else None,
+            allowed=tuple(job.allowed) if (job.trie is not None or job.allowed) and choices is None else None,
             choices=choices,
             choice=job.choice,
             spans={"action": ((0, length),)} if ids else {},
@@ -438,44 +408,9 @@ class Generator:
         )
 
 
-def _take(job: _Job, token: int, logprob: float) -> None:
-    """Go down the trie by one token."""
-    assert job.node is not None
-    job.ids.append(token)
-    job.logprobs.append(logprob)
-    job.allowed.append(job.node.allowed)
-    job.pending.append(token)
-    job.node = job.node.child(token)
-    if job.node.action is not None:
-        job.finish = "stop"
-
-
-def _follow(job: _Job) -> bool:
-    """Take the tokens that are the only allowed ones (log-probability 0); true if that ends the action."""
-    while not job.finish and job.node is not None and len(job.node.allowed) == 1:
-        _take(job, job.node.allowed[0], 0.0)
-    return bool(job.finish)
-
-
-def _tree(job: _Job) -> Any:
+def _tree(job: Job) -> Any:
     assert job.trie is not None
     return job.trie.tree
-
-
-def _draw(logprobs: torch.Tensor, jobs: Sequence[_Job], sampling: Sampling) -> torch.Tensor:
-    """(n,) columns drawn by inverse transform, each row with its own generator; the most likely at temperature 0."""
-    weights = logprobs.double().exp()
-    if weights.isnan().any():
-        raise UserError("the model's output is not a number: its weights have diverged")
-    if sampling.temperature == 0:
-        return logprobs.argmax(dim=1)
-    if sampling.top_p < 1:
-        ordered, order = weights.sort(dim=1, descending=True, stable=True)
-        outside = ordered.cumsum(dim=1) - ordered >= sampling.top_p
-        weights = weights.masked_fill(outside.gather(1, order.argsort(dim=1)), 0.0)
-    edges = weights.cumsum(dim=1)
-    points = torch.tensor([job.random.random() for job in jobs], dtype=torch.float64, device=edges.device)
-    return (edges <= points[:, None] * edges[:, -1:]).sum(dim=1).clamp_(max=edges.shape[1] - 1)
 
 
 def _spread(array: np.ndarray, rows: np.ndarray, span: int, fill: Any) -> np.ndarray:

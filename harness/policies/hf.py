@@ -24,10 +24,15 @@ from ..policy import Sampling
 from ..records import Call, Context
 from .chat import ChatFormat
 from .generation import Generator
+from .sampling import OnToken
+from .tree_attention import implementation
 
 if TYPE_CHECKING:
     from .evaluation import Evaluation
 
+PRECISIONS = ("auto", "float32", "mixed", "bfloat16")
+ATTENTIONS = ("auto", "blocks", "flex", "dense")
+CRITIC = Path("critic") / "value_head.safetensors"  # not beside the model: vLLM would take it for a part of that
 NEVER = -1e4  # logit of control tokens: probability 0, and finite, so that entropies and gradients stay so
 
 
@@ -43,8 +48,15 @@ class HFPolicy:
         batch_size: contexts per forward pass; larger calls are cut up.
         max_tokens: token slots per micro-batch when it learns (a caller of `evaluate` cuts the batches).
         name: what reports call the policy.
+        precision: "float32"; "mixed": float32 weights, computed with in bfloat16 (autocast); "bfloat16": weights in
+            bfloat16, which learners move by way of float32 copies; or "auto": weights as they are, and "mixed" for
+            float32 ones on a GPU.
+        checkpointing: keep no activations inside the layers and compute them again for the gradients.
+        offload: learners keep their optimiser's state in the CPU's memory.
+        attention: over packed trees: "blocks", "flex", "dense" or "auto" (`tree_attention.chosen`).
 
-    Weights stay in their own precision; on a GPU, float32 models compute in bfloat16 (autocast).
+    Raises:
+        InvalidArgument: an unknown precision or attention, or a model without checkpointing.
     """
 
     def __init__(
@@ -58,7 +70,14 @@ class HFPolicy:
         batch_size: int = 128,
         max_tokens: int = 4096,
         name: str = "hf",
+        precision: str = "auto",
+        checkpointing: bool = False,
+        offload: bool = False,
+        attention: str = "auto",
     ) -> None:
+        for chosen, known in ((precision, PRECISIONS), (attention, ATTENTIONS)):
+            if chosen not in known:
+                raise InvalidArgument(f"{chosen!r} is none of {', '.join(known)}")
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.model = model.to(self.device).eval()
         self.format = format if isinstance(format, ChatFormat) else ChatFormat.of(format)
@@ -74,16 +93,30 @@ class HFPolicy:
                 torch.nn.init.zeros_(parameter)
             self.value_head = head
         self.max_tokens = max_tokens
+        self.precision, self.checkpointing, self.offload, self.attention = precision, checkpointing, offload, attention
+        if precision == "bfloat16":
+            for parameter in self.parameters():
+                parameter.data = parameter.data.to(torch.bfloat16)  # not the buffers: rotary angles need float32
+        if checkpointing:
+            _enable_checkpointing(self.model)
         self.generator = Generator(self.model, self.format, self.max_context, batch_size)
 
     # -- playing ------------------------------------------------------------------------------------------------------
 
-    def generate(self, contexts: Sequence[Context], sampling: Sampling, seeds: Sequence[int]) -> list[Call]:
+    def generate(
+        self,
+        contexts: Sequence[Context],
+        sampling: Sampling,
+        seeds: Sequence[int],
+        *,
+        on_token: OnToken | None = None,
+    ) -> list[Call]:
         """One call per context, in order; a context that does not fit gets an empty call with `finish="context"`.
 
         `max_tokens` limits free text only: constrained completions end where their action ends. `top_p` narrows free
-        text; the recorded log-probabilities leave it aside, as evaluation does. Temperature 0 takes the most likely
-        and records log-probabilities at temperature 1.
+        text to a nucleus that each call records as `allowed`, so that log-probabilities stay exact under it (at the
+        price of many numbers: leave it at 1 for training). Temperature 0 takes the most likely and records
+        log-probabilities at temperature 1. `on_token` sees free text as it is sampled and may end it.
         """
         if sampling.decode not in ("free", "trie", "choice"):
             raise InvalidArgument(f"decode is 'free', 'trie' or 'choice', not {sampling.decode!r}")
@@ -94,7 +127,7 @@ class HFPolicy:
         try:
             with self._masked(), self._autocast():
                 return self.generator.generate(
-                    contexts, sampling, seeds, version=self.version, value_head=self.value_head
+                    contexts, sampling, seeds, version=self.version, value_head=self.value_head, on_token=on_token
                 )
         finally:
             self.model.train(training)
@@ -109,12 +142,33 @@ class HFPolicy:
 
     # -- training -----------------------------------------------------------------------------------------------------
 
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """What the model computes in."""
+        return torch.bfloat16 if self._mixed else next(self.model.parameters()).dtype
+
+    @property
+    def optimizer_device(self) -> torch.device | None:
+        """Where learners keep their optimiser's state; None: with the weights."""
+        return torch.device("cpu") if self.offload else None
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """All weights, the critic's last."""
+        return [*self.model.parameters(), *self.value_parameters()]
+
     def evaluate(self, calls: Sequence[Call]) -> Evaluation:
         """Log-probabilities, entropies and (with a critic) values of one micro-batch; differentiable in grad mode."""
         from .evaluation import evaluate
 
-        with self._masked(), self._autocast():
-            return evaluate(self.model, calls, value_head=self.value_head)
+        with self._masked(), self._autocast(), self._recomputing():
+            return evaluate(self.model, calls, value_head=self.value_head, attention=self.attention)
+
+    def evaluate_tokens(self, calls: Sequence[Call]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Log-probabilities of all that was said, for supervised training (see `evaluation.evaluate_tokens`)."""
+        from .evaluation import evaluate_tokens
+
+        with self._autocast(), self._recomputing():
+            return evaluate_tokens(self.model, calls, attention=self.attention)
 
     def score(self, calls: Sequence[Call], contexts: Sequence[Context] | None = None) -> list[np.ndarray]:
         """Per call, the (units,) log-probabilities of its recorded units, under other contexts if given.
@@ -130,7 +184,7 @@ class HFPolicy:
                 for call, context in zip(calls, contexts, strict=True)
             ]
         with self._masked(), self._autocast():
-            return score(self.model, calls)
+            return score(self.model, calls, attention=self.attention)
 
     def reference(self) -> HFPolicy | AdapterOff:
         """The policy as it is now (with LoRA: without its adapters), frozen, to score and evaluate with.
@@ -140,7 +194,21 @@ class HFPolicy:
         if hasattr(self.model, "disable_adapter"):
             return AdapterOff(self)
         model = deepcopy(self.model).requires_grad_(False)
-        return HFPolicy(model, self.format, max_context=self.max_context, device=self.device, name=f"{self.name}-ref")
+        return HFPolicy(
+            model,
+            self.format,
+            max_context=self.max_context,
+            device=self.device,
+            name=f"{self.name}-ref",
+            precision=self.precision,
+            attention=self.attention,
+        )
+
+    def copy(self) -> HFPolicy:
+        """A policy of its own with the same weights, adapters and critic: it may play while this one learns."""
+        copied = self._with_model(deepcopy(self.model))
+        copied.value_head = deepcopy(self.value_head)
+        return copied
 
     def with_lora(
         self, r: int = 16, alpha: float = 32.0, targets: str | Sequence[str] = "all-linear", *, seed: int = 0
@@ -157,16 +225,20 @@ class HFPolicy:
 
         Raises:
             MissingExtra: peft is not installed.
+            InvalidArgument: a target that no linear layer is called.
         """
         try:
             from peft import LoraConfig, get_peft_model
         except ImportError:
             raise MissingExtra("peft", "train") from None
         modules = targets if isinstance(targets, str) else list(targets)
+        if modules != "all-linear":
+            _check_targets(self.model, [modules] if isinstance(modules, str) else modules)
         config = LoraConfig(r=r, lora_alpha=alpha, target_modules=modules, lora_dropout=0.0, task_type="CAUSAL_LM")  # pyright: ignore[reportArgumentType]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = get_peft_model(self.model, config)
+            # adapters in the weights' own precision: sharding wants one, and learners keep float32 copies anyway
+            model = get_peft_model(self.model, config, autocast_adapter_dtype=False)
         return self._with_model(model)
 
     def trainable_parameters(self) -> list[torch.nn.Parameter]:
@@ -224,7 +296,8 @@ class HFPolicy:
         self.format.tokenizer.save_pretrained(path)
         if self.value_head is not None:
             head = {name: tensor.detach().cpu() for name, tensor in self.value_head.state_dict().items()}
-            save_file(head, path / "value_head.safetensors")
+            (path / CRITIC).parent.mkdir(exist_ok=True)
+            save_file(head, path / CRITIC)
         settings = {"max_context": self.max_context, "version": self.version, "name": self.name}
         (path / "policy.json").write_text(json.dumps(settings, indent=1) + "\n")
 
@@ -258,7 +331,7 @@ class HFPolicy:
             from peft import PeftModel
 
             model = PeftModel.from_pretrained(model, path / "adapter", is_trainable=True)
-        head = path / "value_head.safetensors"
+        head = path / CRITIC
         settings = path / "policy.json"
         known: dict[str, Any] = json.loads(settings.read_text()) if settings.is_file() else {}
         version = known.pop("version", 0)
@@ -277,6 +350,10 @@ class HFPolicy:
             batch_size=self.generator.batch_size,
             max_tokens=self.max_tokens,
             name=self.name,
+            precision=self.precision,
+            checkpointing=self.checkpointing,
+            offload=self.offload,
+            attention=self.attention,
         )
         policy.value_head, policy.version = self.value_head, self.version
         return policy
@@ -294,10 +371,27 @@ class HFPolicy:
         finally:
             handle.remove()
 
+    @property
+    def _mixed(self) -> bool:
+        wanted = self.precision == "mixed" or (self.precision == "auto" and self.device.type == "cuda")
+        return wanted and next(self.model.parameters()).dtype == torch.float32
+
     def _autocast(self) -> Any:
-        if self.device.type != "cuda" or next(self.model.parameters()).dtype != torch.float32:
-            return nullcontext()
-        return torch.autocast("cuda", dtype=torch.bfloat16)
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if self._mixed else nullcontext()
+
+    @contextmanager
+    def _recomputing(self) -> Iterator[None]:
+        """Transformers checkpoints layers in training mode only; their parts stay in evaluation mode (no dropout)."""
+        layers = []
+        if self.checkpointing and torch.is_grad_enabled():
+            layers = [module for module in self.model.modules() if getattr(module, "gradient_checkpointing", False)]
+        for layer in layers:
+            layer.training = True
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.training = False
 
 
 class AdapterOff:
@@ -315,6 +409,30 @@ class AdapterOff:
         """As `HFPolicy.evaluate`, without the adapters and without gradients."""
         with torch.no_grad(), self.policy.model.disable_adapter():
             return self.policy.evaluate(calls)
+
+
+def _check_targets(model: torch.nn.Module, targets: Sequence[str]) -> None:
+    linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    for target in targets:
+        if not any(name == target or name.endswith(f".{target}") for name in linear):
+            known = ", ".join(sorted({name.rpartition(".")[2] for name in linear}))
+            raise InvalidArgument(f"the model has no linear layer {target!r}; it has {known}")
+
+
+def _enable_checkpointing(model: Any) -> None:
+    """Raises `InvalidArgument` where the model has no layers that can be checkpointed."""
+    inner = model.get_base_model() if hasattr(model, "peft_config") else model
+    enable = getattr(inner, "activation_checkpointing_enable", None) or inner.gradient_checkpointing_enable
+    config = inner.config
+
+    def contexts() -> tuple[Any, Any]:
+        """What is computed again, later, is computed with the attention of now."""
+        return nullcontext(), implementation(config, config._attn_implementation)
+
+    try:
+        enable({"use_reentrant": False, "context_fn": contexts})
+    except ValueError as error:
+        raise InvalidArgument(f"{type(inner).__name__} cannot recompute activations: {error}") from None
 
 
 def load_transformer(name: str | Path, dtype: torch.dtype, *, download: bool = False) -> tuple[Any, Any]:

@@ -73,6 +73,11 @@ class RowCache:
             tensor[a, :, :length] = tensor[b, :, :length]
             tensor[b, :, :length] = kept
 
+    def copy(self, source: int, rows: list[int], length: int) -> None:
+        """Give other rows the first `length` columns of a row."""
+        for tensor in (*self.keys, *self.values):
+            tensor[rows, :, :length] = tensor[source, :, :length].clone()
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Asked by models that are given no position ids; ours always are."""
         return 0

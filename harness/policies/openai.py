@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,8 @@ class Completion:
     """Empty unless the server gave ids with a finite log-probability each."""
     logprobs: np.ndarray
     """(tokens,) float32 with ids, (1,) without."""
+    first: Mapping[int, float] = field(default_factory=dict)
+    """Log-probabilities of ids as the first token, where the request asked for them by id."""
 
 
 class OpenAIPolicy:
@@ -189,10 +191,23 @@ class OpenAIPolicy:
     # -- one request --------------------------------------------------------------------------------------------------
 
     def _complete(self, context: Context, sampling: Sampling, seed: int) -> Completion:
+        return self.ask(self._request(context, sampling, seed), seed)
+
+    def ask(self, request: Mapping[str, Any], seed: int = 0) -> Completion:
+        """Post a request to the route, with the extras that the server takes and with further tries.
+
+        Args:
+            request: its body.
+            seed: of the waits between tries.
+
+        Raises:
+            PolicyFault: the server failed on every try.
+            InvalidArgument: it refuses the request.
+        """
         rng = random.Random(seed)
         for attempt in range(self.retries + 1):
             try:
-                return self._try(context, sampling, seed)
+                return self._try(request)
             except _Again as failure:
                 if attempt == self.retries:
                     raise PolicyFault(f"{self!r} failed {attempt + 1} times; last: {failure}") from None
@@ -200,10 +215,10 @@ class OpenAIPolicy:
                 time.sleep(min(wait, MAX_WAIT))
         raise AssertionError("unreachable")
 
-    def _try(self, context: Context, sampling: Sampling, seed: int) -> Completion:
+    def _try(self, request: Mapping[str, Any]) -> Completion:
         while True:
             level = self._extras
-            status, body, wait = self._post(self._request(context, sampling, seed, _EXTRAS[self.route][level]))
+            status, body, wait = self._post({**_EXTRAS[self.route][level], **request})
             if status == 200:
                 return self._read(body)
             reason = self._reason(status, body)
@@ -218,14 +233,13 @@ class OpenAIPolicy:
                 raise again
             raise InvalidArgument(f"{self!r}: the server refuses the request: {reason}")
 
-    def _request(self, context: Context, sampling: Sampling, seed: int, extras: dict[str, Any]) -> dict[str, Any]:
-        request = {
+    def _request(self, context: Context, sampling: Sampling, seed: int) -> dict[str, Any]:
+        request: dict[str, Any] = {
             "model": self.model,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
             "seed": seed % (1 << 31),
-            **extras,
         }
         if self.route == "chat":
             request["messages"] = [{"role": message.role, "content": message.text} for message in context.messages]
@@ -234,14 +248,15 @@ class OpenAIPolicy:
         else:
             request["prompt"] = self.chat_format.prompt(context.messages, self._recorded.get(context.session, {}))
             request["stop_token_ids"] = [self.chat_format.stop]
-        request |= self.fields
-        return {name: value for name, value in request.items() if value is not None}
+        return request | self.fields
 
-    def _post(self, request: dict[str, Any]) -> tuple[int, bytes, float | None]:
+    def _post(self, request: Mapping[str, Any]) -> tuple[int, bytes, float | None]:
         """Status, body and Retry-After. A deadline of our own: the client's timeouts count from the last byte."""
         deadline = time.monotonic() + self.timeout
         body = bytearray()
-        data = json.dumps(request)  # escapes lone surrogates, which UTF-8 cannot hold
+        data = json.dumps(
+            {name: value for name, value in request.items() if value is not None}
+        )  # escapes lone surrogates, which UTF-8 cannot hold
         try:
             with self._client.stream(
                 "POST", self._path, content=data, headers={"Content-Type": "application/json"}
@@ -280,6 +295,7 @@ class OpenAIPolicy:
             ids = tuple(map(int, choice.get("token_ids") or ()))
             logprobs = _logprobs(choice.get("logprobs"))
             finish = "length" if choice.get("finish_reason") == "length" else "stop"
+            first = _first(choice.get("logprobs"))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Again(f"an unreadable answer ({type(error).__name__})") from None
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # lone surrogates fit no file
@@ -287,7 +303,7 @@ class OpenAIPolicy:
             text, finish = text[:MAX_TEXT], "length"
         finite = logprobs is not None and all(map(math.isfinite, logprobs))
         if ids and prompt_ids and finite and len(ids) == len(logprobs or ()):
-            return Completion(text, finish, prompt_ids, ids, np.array(logprobs, np.float32))
+            return Completion(text, finish, prompt_ids, ids, np.array(logprobs, np.float32), first)
         total = math.fsum(logprobs or ()) if finite else 0.0
         return Completion(text, finish, (), (), np.array([total], np.float32))
 
@@ -305,3 +321,9 @@ def _logprobs(found: Any) -> list[float] | None:
         return None
     values = [token["logprob"] for token in found["content"]] if "content" in found else found["token_logprobs"]
     return None if any(value is None for value in values) else [float(value) for value in values]
+
+
+def _first(found: Any) -> dict[int, float]:
+    """Of a completions answer, what could have come first instead, by id (vLLM's `return_tokens_as_token_ids`)."""
+    tops = ((found or {}).get("top_logprobs") or [None])[0] or {}
+    return {int(name[9:]): float(value) for name, value in tops.items() if re.fullmatch(r"token_id:\d{1,9}", name)}

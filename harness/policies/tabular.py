@@ -28,6 +28,8 @@ class TabularPolicy(ChoicePolicy):
         super().__init__(capacity, critic=critic)
         self.key = key
         self.index: dict[str, int] = {}
+        self.frozen = False
+        """Whether what was never seen is uniform for ever, and gets no entry."""
 
     def features(self, context: Context, action: str) -> np.ndarray:
         """The one entry of this state and action, made on first sight."""
@@ -38,6 +40,8 @@ class TabularPolicy(ChoicePolicy):
         return self._entry(getattr(context, self.key))
 
     def _entry(self, name: str) -> np.ndarray:
+        if self.frozen and name not in self.index:
+            return np.empty(0, dtype=np.int64)
         at = self.index.setdefault(name, len(self.index))
         if at >= len(self.weights):
             raise InvalidArgument(f"the table is full at {len(self.weights)} entries: pass a larger capacity")

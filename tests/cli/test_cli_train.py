@@ -69,6 +69,30 @@ def test_ctrl_c_keeps_episodes_and_checkpoint_and_the_run_goes_on(tmp_path: Path
     assert logged == list(range(steps + 1))
 
 
+def test_the_config_of_a_run_repeats_it(tmp_path: Path) -> None:
+    model = ("--model", "tiny", "-s", "tiny={layers=1,d_model=32}", "--demonstrations", "8")
+    options = ("--steps", "2", "--eval-tasks", "4", "-r", "groups=2", "-r", "group_size=3", "--seed", "3")
+    first = sandlot("train", "--env", "Corridor", *model, *options, "--out", "first", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    run = only(tmp_path / "first")
+    second = sandlot("train", "--config", str(run / "config.toml"), "--out", "second", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    again = only(tmp_path / "second")
+    assert (again / "config.toml").read_text() == (run / "config.toml").read_text()
+    rows = [
+        [
+            {name: value for name, value in json.loads(line).items() if not name.startswith("time/")}
+            for line in (folder / "metrics.jsonl").read_text().splitlines()
+        ]
+        for folder in (run, again)
+    ]
+    assert rows[0] == rows[1] and len(rows[0]) == 2
+    for model in ("warm", "model"):
+        weights = [(folder / model / "model.safetensors").read_bytes() for folder in (run, again)]
+        assert weights[0] == weights[1]
+    assert (run / "model/model.safetensors").read_bytes() != (run / "warm/model.safetensors").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -77,8 +101,12 @@ def test_ctrl_c_keeps_episodes_and_checkpoint_and_the_run_goes_on(tmp_path: Path
         (("train", "--env", "Corridor", "-r", "learning_rate=1"), "learning_rate"),
         (("train", "--env", "Corridor", "-s", "step=1"), "the settings are"),
         (("train", "--env", "Corridor", "-k", "split=test"), "eval_split"),
+        (("train", "--env", "Corridor", "-s", "recipe_kwargs={}"), "-r KEY=VALUE"),
+        (("train", "--env", "Corridor", "-s", "recipe=rloo"), "--recipe NAME"),
         (("train", "--env", "Corridor", "--model", "no-such-model"), "no-such-model"),
         (("train", "--resume", "runs/none"), "there is no run folder"),
+        (("train", "--config", "none.toml"), "none.toml"),
+        (("train", "--config", "none.toml", "--steps", "3"), "give only --out"),
         (("train", "--env", "Corridor", "--out", "/proc/none"), "cannot write"),
         (("compare", "grpo", "nothing"), "no recipe"),
     ],
@@ -91,3 +119,27 @@ def test_a_mistake_is_one_line_that_names_the_fix(arguments: tuple[str, ...], sa
     assert not list(tmp_path.glob("runs/*")) or "no-such-model" in arguments, (
         "nothing is left of a run that never began"
     )
+
+
+def test_another_recipe_takes_over_the_presets_work_and_not_its_method() -> None:
+    from sandlot.train import build_job
+
+    own = build_job("ALFWorld", None, None)
+    assert own.recipe_kwargs["std"] is False and own.recipe_kwargs["aggregation"] == "token"
+    for recipe in ("rloo", "ppo", "gspo"):
+        job = build_job("ALFWorld", None, recipe, recipe_pairs=("lr=0.001",))
+        assert job.recipe == recipe
+        assert {**own.recipe_kwargs, "lr": 0.001}.items() > job.recipe_kwargs.items()
+        assert set(job.recipe_kwargs) == {"groups", "group_size", "minibatches", "lr", "warmup"}
+    assert "std" not in build_job("ALFWorld", None, None, several=True).recipe_kwargs
+
+
+def test_a_recipe_has_the_rate_that_was_found_for_it_and_not_beside_others() -> None:
+    from sandlot.train import build_job
+
+    assert build_job("ALFWorld", None, "ppo").recipe_kwargs["lr"] == 3e-4
+    assert build_job("ALFWorld", None, "ppo", recipe_pairs=("lr=0.001",)).recipe_kwargs["lr"] == 1e-3
+    assert build_job("ALFWorld", None, "rloo").recipe_kwargs["lr"] == 6e-4
+    assert build_job("ALFWorld", None, "ppo", several=True).recipe_kwargs["lr"] == 6e-4  # on equal terms
+    other = build_job("ALFWorld", "smollm2-135m", "ppo")  # another model has its own rate
+    assert other.recipe_kwargs["lr"] == build_job("ALFWorld", "smollm2-135m", "rloo").recipe_kwargs["lr"]

@@ -24,7 +24,20 @@ RUN = [
     ROOT / "docs" / "index.md",
     ROOT / "docs" / "quickstart.md",
     ROOT / "docs" / "training.md",
+    ROOT / "docs" / "objectives.md",
+    ROOT / "docs" / "scaling.md",
+    ROOT / "docs" / "engines.md",
+    ROOT / "docs" / "sandboxes.md",
+    ROOT / "docs" / "webshop.md",
     ROOT / "docs" / "write_your_own_recipe.md",
+    ROOT / "docs" / "terminal.md",
+    ROOT / "docs" / "write_a_terminal_task.md",
+    ROOT / "docs" / "smarthome_engine.md",
+    ROOT / "docs" / "smarthome_tasks.md",
+    ROOT / "docs" / "games.md",
+    ROOT / "docs" / "selfplay.md",
+    ROOT / "docs" / "sql.md",
+    ROOT / "docs" / "sql_scoring.md",
 ]
 HEADINGS = (
     "Description",
@@ -79,6 +92,7 @@ def test_commands_and_programs_run(page: Path, tmp_path: Path) -> None:
         environment["PYTHONPATH"] = str(tmp_path)
     for block in blocks(page):
         if block.file:
+            (tmp_path / block.file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / block.file).write_text(block.code, encoding="utf-8")
             continue
         if block.skipped or block.language not in ("bash", "python"):

@@ -91,6 +91,30 @@ class ExtraInfo(Base):
         return {**super()._info(), "answer": self._way_on()}
 
 
+class DeclaredInfo(Base):
+    __doc__ = f"{Corridor.__doc__}".replace("`progress`:", "`sign`: the number of the sign. `progress`:")
+    extra_info = ("sign",)
+
+    def _extra_info(self) -> dict[str, str | int | float | bool | None]:
+        return {"sign": self.state[0]}
+
+
+class UndeclaredInfo(DeclaredInfo):
+    __doc__ = DeclaredInfo.__doc__
+    extra_info = ()
+
+
+class UntoldInfo(DeclaredInfo):
+    __doc__ = Corridor.__doc__
+
+
+class BulkyInfo(DeclaredInfo):
+    __doc__ = DeclaredInfo.__doc__
+
+    def _extra_info(self) -> dict[str, Any]:
+        return {"sign": [self.state[0]]}
+
+
 class NumberSuccess(Base):
     def _success(self) -> bool:
         return int(super()._success())  # type: ignore[return-value]
@@ -193,6 +217,9 @@ BROKEN = [
     (EchoWins, "echoing_fails"),
     (EchoWinsSometimes, "echoing_fails"),
     (ExtraInfo, "info_is_step_info"),
+    (UndeclaredInfo, "info_is_step_info"),
+    (UntoldInfo, "info_is_step_info"),
+    (BulkyInfo, "info_is_step_info"),
     (NumberSuccess, "info_is_step_info"),
     (MovesOnGarbage, "invalid_actions_change_nothing"),
     (RaisesOnGarbage, "invalid_actions_change_nothing"),
@@ -212,8 +239,9 @@ BROKEN = [
 ]
 
 
-def test_a_sound_class_passes_without_registration() -> None:
-    report = check_text_env(Base, max_episode_steps=12, skip=["vector_async"])
+@pytest.mark.parametrize("sound", [Base, DeclaredInfo])
+def test_a_sound_class_passes_without_registration(sound: type[Corridor]) -> None:
+    report = check_text_env(sound, max_episode_steps=12, skip=["vector_async"])
     assert report.ok
     assert not report.skipped
 

@@ -8,9 +8,10 @@ from sandlot.envs import REGISTRY
 from sandlot.envs.core import EnvironmentFault, MissingData, MissingExtra
 from sandlot.envs.core.testing import check_text_env
 
-# TextWorld's own generators compile every new game in a process of its own, and the suite plays many games.
-EPISODES = {"toys": 20, "textworld": 1}
-SLOW = [env_id for env_id, entry in REGISTRY.items() if entry.family == "textworld"]
+# TextWorld's own generators compile every new game in a process of its own, and the suite plays many games. A browser
+# takes a tenth of a second per step.
+EPISODES = {"toys": 20, "textworld": 1, "terminal": 1}
+SLOW = [env_id for env_id, entry in REGISTRY.items() if entry.family == "textworld" or entry.extra == "browser"]
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,30 @@ def test_packed_equals_one_call_at_a_time(attention: str, calls: Callable[[int],
         assert b.abs().max() > 1e-3
 
 
+def test_a_group_that_shares_its_prompt_gets_the_numbers_of_each_alone() -> None:
+    rng, model = np.random.default_rng(5), make_model()
+    prompt, calls = random_ids(rng, 60, 61), []
+    for member in range(4):
+        first = make_call(prompt, random_ids(rng, 2, 6), session=f"m{member}")
+        after = make_call(
+            first.prompt_ids + first.completion_ids + random_ids(rng, 3, 9),
+            (5, 6, 7),
+            session=first.session,
+            choices=((5, 6, 7), (5, 8)) if member % 2 else None,
+        )
+        calls += [first, after]
+    assert pack(calls, share=True).rows == 1
+    assert pack(calls).rows == 4
+    found = evaluate(model, calls)
+    logprobs, entropies = (torch.cat(parts) for parts in zip(*(alone(model, call) for call in calls)))
+    torch.testing.assert_close(found.logprobs, logprobs, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.entropy, entropies, atol=1e-5, rtol=0)
+    weights = torch.linspace(-1, 1, len(logprobs))
+    packed = gradients(model, (weights * found.logprobs).sum())
+    for a, b in zip(packed, gradients(model, (weights * logprobs).sum())):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
 def test_the_mixed_batch_holds_what_it_promises() -> None:
     packing = pack(mixed(1))
     assert not packing.chains.all() and packing.chains.any()
@@ -255,8 +279,9 @@ def test_tokens_for_supervised_training() -> None:
         make_call((1, 2), (3, 4), temperature=0.5),
         make_call((1, 2, 3, 4, 5), (6, 7), choices=((6, 7), (8,))),
     ]
-    logprobs, spoken = evaluate_tokens(model, calls)
+    logprobs, spoken, number = evaluate_tokens(model, calls)
     # One chain 1 2 3 4 5 6 7; the candidate 8 is left out and nothing predicts the first token.
+    assert number.tolist() == [0, 0, 0, 0, 1, 1]  # 3 4 are the first call's, 6 7 the second's
     assert spoken.tolist() == [False, True, True, False, True, True]
     logits = model(torch.tensor([[1, 2, 3, 4, 5, 6, 7]])).logits[0, :-1]
     expected = logits.log_softmax(-1).gather(1, torch.tensor([[2], [3], [4], [5], [6], [7]]))[:, 0]

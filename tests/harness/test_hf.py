@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -138,6 +139,38 @@ def test_a_growing_history_appends_ids_and_feeds_only_what_is_new():
 
 
 @pytest.mark.parametrize("decode", ["free", "trie", "choice"])
+def test_a_prompt_that_a_group_shares_is_fed_once(decode):
+    policy, fed = make_policy(critic=True), []
+    torch.nn.init.constant_(policy.value_parameters()[0], 0.1)
+    policy.model.register_forward_pre_hook(
+        lambda _module, _args, kwargs: fed.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    rng = np.random.default_rng(1)
+    episodes = [Episode(f"s{i}", rng) for i in range(5)]
+    other = episodes.pop()
+    other.messages = [Message("user", "You see a cup 3.")]
+    for episode in episodes:
+        episode.messages = list(episodes[0].messages)
+    everyone = [*episodes[:2], other, *episodes[2:]]
+    for turn in range(3):
+        seeds = [10 * turn + i for i in range(5)]
+        contexts = [episode.context() for episode in everyone]
+        calls = policy.generate(contexts, Sampling(decode=decode, max_tokens=4), seeds)
+        if turn == 0:  # one row of the shared prompt, one (or padded beside it) of the other
+            prefill = [shape for shape in fed if shape[1] >= len(calls[0].prompt_ids)]
+            assert sum(rows for rows, _ in prefill) <= 3
+        fresh = make_policy(critic=True)
+        torch.nn.init.constant_(fresh.value_parameters()[0], 0.1)
+        for episode, call, context, seed in zip(everyone, calls, contexts, seeds, strict=True):
+            fresh.reset_cache()
+            fresh.generator.recorded.update(policy.generator.recorded)
+            again = fresh.generate([context], Sampling(decode=decode, max_tokens=4), [seed])[0]
+            same(call, again)
+            assert call.value == pytest.approx(again.value, abs=1e-5)
+            episode.record(call)
+
+
+@pytest.mark.parametrize("decode", ["free", "trie", "choice"])
 def test_rewritten_histories_keep_the_common_prefix_and_stay_exact(decode):
     policy, fresh = make_policy(), make_policy()
     sampling = Sampling(decode=decode, max_tokens=4)
@@ -263,8 +296,17 @@ def test_top_p_keeps_to_the_nucleus():
     nucleus = set(ordered[: int((first[ordered].cumsum(0) < 0.5).sum()) + 1].tolist())
     calls = policy.generate([context] * 200, Sampling(top_p=0.5, max_tokens=1), range(200))
     assert {call.completion_ids[0] for call in calls} == nucleus
+    mass = float(first[list(nucleus)].sum())
     for call in calls[:20]:
-        np.testing.assert_allclose(call.logprobs, plain_logprobs(policy, call), atol=1e-4)
+        assert call.allowed == (tuple(sorted(nucleus)),)
+        free = plain_logprobs(policy, replace(call, allowed=None))
+        np.testing.assert_allclose(call.logprobs, free - np.log(mass), atol=1e-4)
+    # Exact over several tokens too: what was recorded is what the training pass gives.
+    longer = policy.generate([context] * 8, Sampling(top_p=0.8, temperature=0.7, max_tokens=6), range(8))
+    np.testing.assert_allclose(
+        policy.evaluate(longer).logprobs.detach().numpy(), np.concatenate([c.logprobs for c in longer]), atol=1e-4
+    )
+    assert policy.generate([context], Sampling(top_p=0.5, temperature=0), [0])[0].allowed is None
 
 
 def test_control_tokens_are_never_sampled():

@@ -70,7 +70,31 @@ def test_candidates_are_side_branches_and_the_chosen_one_goes_on() -> None:
     assert packing.value.tolist() == [1, 6]
 
 
-def test_sessions_never_share() -> None:
+def test_sessions_with_one_first_prompt_may_be_one_tree() -> None:
+    prompt = tuple(range(1, 101))
+    calls = [make_call(name, prompt, (200, 200 + n), name) for n, name in enumerate("abc")]
+    calls.append(make_call("d", (*prompt, 200, 201, 7), (8,), "b"))
+    packing = pack(calls, share=True)
+    # 100 of the prompt, 200 once, then 200, 201 and 202; 7 and 8 go on below the second one's.
+    assert packing.lengths.tolist() == [106]
+    assert [packing.path(int(nodes[-1]))[100:] for nodes in packing.completion] == [
+        (200, 200),
+        (200, 201),
+        (200, 202),
+        (200, 201, 7, 8),
+    ]
+    assert packing.value.tolist() == [99, 99, 99, int(packing.completion[3][0]) - 1]
+    # A fourth session of another prompt stays apart; so do two whose own parts cost more than the prompt saves.
+    assert pack([*calls, make_call("e", (1, 2), (3,), "e")], share=True).rows == 2
+    long = [make_call(name, (1, 2), tuple(range(n, n + 300)), name) for n, name in ((5, "x"), (6, "y"))]
+    assert pack(long, share=True).lengths.tolist() == [302, 302]
+    assert pack(calls, forks=False, share=True).chains.all()
+    # As one tree all fit into 106 slots; as rows of their own, at most one of 102 or 104 does.
+    assert batch_indices(calls, 106, share=True) == [[0, 1, 2, 3]]
+    assert sorted(batch_indices(calls, 106)) == [[0], [1, 3], [2]]
+
+
+def test_sessions_do_not_share_unless_asked() -> None:
     packing = pack([make_call("a", (1, 2), (3,), "s"), make_call("b", (1, 2), (3,), "t")])
     assert packing.starts.tolist() == [0, 3, 6]
     assert packing.chains.tolist() == [True, True]
@@ -84,12 +108,12 @@ def test_same_prompt_sampled_twice_is_stored_once() -> None:
 
 
 def test_branches_that_share_little_become_rows() -> None:
-    # One tree of 1 + 2 * 1999 nodes costs 3999 * (3999 + 1024) = 20.1 M, two rows of 2000 cost
-    # 2 * 2000 * (2000 + 1024) = 12.1 M.
+    # A row of 2000 costs 2000 * 1024 for its nodes and 1 + 2 + ... + 2000 = 2.0 M for attention: 4.05 M, two 8.1 M.
+    # One tree of 1 + 2 * 1999 nodes costs 3999 * (1024 + 64) = 4.35 M and the same attention: 8.35 M.
     a = make_call("a", (1, *range(2, 2000)), (3,))
     b = make_call("b", (1, *range(3, 2001)), (3,))
     assert pack([a, b]).lengths.tolist() == [2000, 2000]
-    # Sharing 1500 of 2000 tokens: 2500 * 3524 = 8.8 M in one tree.
+    # Sharing 1500 of 2000 tokens: 2500 * 1088 = 2.7 M, and 2.0 M + (1501 + ... + 2000 = 0.9 M): 5.6 M in one tree.
     b = make_call("b", (*a.prompt_ids[:1500], *range(5000, 5499)), (3,))
     assert pack([a, b]).lengths.tolist() == [2500]
 

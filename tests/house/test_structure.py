@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,8 +91,8 @@ def test_nothing_is_left_open() -> None:
     for folder in (*FLOORS, "sandlot", "benchmarks", "scripts"):
         for path in sources(folder):
             text = path.read_text(encoding="utf-8")
-            for mark in ("TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error"):
-                assert mark not in text, f"{mark} in {path.relative_to(ROOT)}"
+            marks = re.search(r"#.*\b(TODO|FIXME|XXX)\b|\b(TODO|FIXME):|\bNotImplementedError\b", text)
+            assert not marks, f"{marks[0]} in {path.relative_to(ROOT)}"
 
 
 def test_code_lines_counts_code_only(tmp_path: Path) -> None:

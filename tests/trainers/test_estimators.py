@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain, product
 
 import numpy as np
@@ -20,6 +21,7 @@ from sandlot.trainers.estimators import (
     returns_to_go,
     subtract_kl,
 )
+from sandlot.trainers.token_gae import TokenGAE
 
 few = settings(max_examples=40, deadline=None)  # a busy machine is no failure
 
@@ -113,16 +115,64 @@ def test_gae_by_hand(episode, group):
     assert estimator.returns[0][0] == pytest.approx([0.951, 0.98, 1.0], **TIGHT)
 
 
-def test_gae_bootstraps_a_cut_episode_and_not_an_ended_one(episode, group):
+def test_gae_bootstraps_a_cut_episode_only_where_it_is_asked_to(episode, group):
     step = ("a", "x", 1, 1, 0.5)
     cut = episode(step, stop=StopReason.STEP_LIMIT, bootstrap=2.0)
     ended = episode(step, stop=StopReason.TERMINATED, bootstrap=2.0)
     unknown = episode(step, stop=StopReason.DEADLINE)
+    # The return within the limit counts: 1 - .5 = .5 for all
     estimator = GAE(gamma=0.9, whiten=False)
+    assert [turns[0][0] for turns in estimator([group(cut, ended, unknown)])[0]] == pytest.approx([0.5] * 3, **TIGHT)
+    estimator = GAE(gamma=0.9, whiten=False, bootstrap=True)
     # 1 + .9 * 2 - .5 = 2.3; 1 - .5 = .5; without a value after the cut, as ended
     advantages = estimator([group(cut, ended, unknown)])[0]
     assert [turns[0][0] for turns in advantages] == pytest.approx([2.3, 0.5, 0.5], **TIGHT)
     assert [row[0] for row in estimator.returns[0]] == pytest.approx([2.8, 1.0, 1.0], **TIGHT)
+
+
+def test_a_failed_episode_is_worse_than_the_critic_hoped(episode, group):
+    # v = .8 .8, no reward, cut by the step limit where the critic still says .8. delta = 0, -.8;
+    # A_2 = -.8, A_1 = 0 + .95 * -.8 = -.76; targets .04 and 0. (Bootstrapped, every delta would be 0: nothing learned.)
+    failed = episode(("a", "x", 0, 1, 0.8), ("b", "x", 0, 1, 0.8), stop=StopReason.STEP_LIMIT, bootstrap=0.8)
+    estimator = GAE(whiten=False)
+    advantages = estimator([group(failed)])[0][0]
+    assert np.concatenate(advantages) == pytest.approx([-0.76, -0.8], **TIGHT)
+    assert estimator.returns[0][0] == pytest.approx([0.04, 0.0], **TIGHT)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    hopes=st.lists(st.floats(-2, 2), min_size=3, max_size=3),
+    won=st.integers(1, 4),
+    lost=st.integers(1, 4),
+    lam=st.floats(0, 0.95),
+)
+def test_a_critic_that_fits_its_targets_learns_the_success_rate(hopes, won, lost, lam, episode, group):
+    """From any start, without a discount: start -> goal (1) or start -> maze -> maze, cut by the step limit.
+
+    This is what once broke PPO on ALFWorld: bootstrapped at the limit, the maze was worth what the critic said it was
+    worth, and a success no better than a failure.
+    """
+    start, goal, maze = hopes
+    advantages: Sequence[Sequence[np.ndarray]] = []
+    for _ in range(100):
+        success = episode(("start", "x", 0.0, 1, start), ("goal", "x", 1.0, 1, goal))
+        failure = episode(
+            ("start", "x", 0.0, 1, start),
+            ("maze", "x", 0.0, 1, maze),
+            ("maze", "x", 0.0, 1, maze),
+            stop=StopReason.STEP_LIMIT,
+            bootstrap=maze,
+        )
+        estimator = GAE(lam=lam, whiten=False)
+        advantages = estimator([group(*[success] * won, *[failure] * lost)])[0]
+        good, bad = estimator.returns[0][0], estimator.returns[0][-1]
+        start = (won * good[0] + lost * bad[0]) / (won + lost)
+        goal, maze = good[1], (bad[1] + bad[2]) / 2
+    rate = won / (won + lost)
+    assert [start, goal, maze] == pytest.approx([rate, 1, 0], abs=1e-6)
+    # and the turn that decides is credited with the difference
+    assert [advantages[0][0][0], advantages[-1][0][0]] == pytest.approx([1 - rate, -rate], abs=1e-6)
 
 
 def test_gae_extremes_are_the_td_error_and_the_return(episode, group, first):
@@ -152,6 +202,7 @@ def test_gae_without_a_critic_is_refused(episode, group):
     [
         lambda: GAE(gamma=1.5),
         lambda: GAE(lam=-1),
+        lambda: TokenGAE(gamma=1.5),
         lambda: ReinforcePlusPlus(gamma=2),
         lambda: GRPO(std_of="luck"),
         lambda: GRPO(count="token"),
@@ -160,6 +211,13 @@ def test_gae_without_a_critic_is_refused(episode, group):
 def test_settings_outside_their_range_are_refused(make):
     with pytest.raises(InvalidArgument, match="must be"):
         make()
+
+
+@pytest.mark.parametrize("kind", [GAE, TokenGAE])
+def test_cut_episodes_cannot_go_on_in_value_without_a_discount(kind):
+    with pytest.raises(InvalidArgument, match="gamma below 1"):
+        kind(bootstrap=True)
+    assert kind(bootstrap=True, gamma=0.99).bootstrap
 
 
 def test_the_kl_penalty_enters_the_reward_turn_by_turn(episode, group):
@@ -357,7 +415,8 @@ def test_gae_with_exact_values_is_unbiased_for_every_lambda(lam, episode, group)
 
 
 def test_gae_of_a_cut_episode_with_exact_bootstrap_is_unbiased(episode, group):
-    # Cut after two steps; the value of what would have followed stands in for it.
+    # Cut after two of three steps; the value of what would have followed stands in for it. (The discount is as good as
+    # none: without any, cut episodes are refused.)
     def build(path):
         steps = [
             (f"room{room}", str(action), reward, 1, value(THETA, room, HORIZON - k))
@@ -371,7 +430,7 @@ def test_gae_of_a_cut_episode_with_exact_bootstrap_is_unbiased(episode, group):
     paths = trajectories()
     kept = np.zeros(2)
     for path in paths:
-        turns = GAE(lam=0.7, whiten=False)([group(build(path))])[0][0]
+        turns = GAE(gamma=1 - 1e-12, lam=0.7, whiten=False, bootstrap=True)([group(build(path))])[0][0]
         for (room, action, _), advantage in zip(path, turns, strict=False):
             kept[room] += likelihood(THETA, path) * advantage[0] * (action - probability(THETA, room, 1))
     # What the third step would have contributed: its own exact advantage, zero beyond it.

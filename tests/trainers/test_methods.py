@@ -49,6 +49,18 @@ def test_options_go_to_the_part_that_has_them():
     assert whole.objective == Objective(clip_low=0.1, clip_high=0.3)
 
 
+def test_the_standard_objectives_are_what_their_papers_say():
+    assert make_recipe("dr_grpo").estimator == GRPO(std=False)
+    assert make_recipe("dr_grpo").objective.aggregation == "constant"
+    dapo = make_recipe("dapo", overlong=4, limit=16, skip_cut=True)
+    assert (dapo.objective.clip_low, dapo.objective.clip_high, dapo.objective.aggregation) == (0.2, 0.28, "token")
+    assert dapo.resample > 0 and len(dapo.shapers) == len(dapo.modulators) == 1
+    assert make_recipe("gspo").objective.ratio == "sequence"
+    assert make_recipe("cispo").objective.surrogate == "cispo"
+    rows = make_recipe("grpo", step_rows=True)
+    assert rows.estimator == GRPO(count="turn") and rows.objective.aggregation == "call"
+
+
 def test_an_unknown_name_names_close_ones():
     with pytest.raises(InvalidArgument, match="did you mean gigpo"):
         make_recipe("gigp")

@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from sandlot.envs.core.errors import InvalidArgument
 from sandlot.trainers.estimators import RLOO
-from sandlot.trainers.objective import (
-    Batch,
-    clipped,
-    kl,
-    log_ratio,
-    merge,
-    policy_loss,
-    unit_weights,
-    value_loss,
-)
+from sandlot.trainers.losses import cispo, clipped, importance, kl, log_ratio, value_loss
+from sandlot.trainers.objective import AGGREGATIONS, Batch, merge, policy_loss, unit_weights
 from sandlot.trainers.recipe import Objective
 
 few = settings(max_examples=40, deadline=None)  # a busy machine is no failure
@@ -50,6 +42,9 @@ def batch(n: int, **fields) -> Batch:
         # trajectory 0: calls of 1 and 2 units; trajectory 1: one call of 1 unit; 4 units, 2 trajectories
         ("token", [[[1 / 4], [1 / 4, 1 / 4]], [[1 / 4]]]),
         ("trajectory", [[[1 / 6], [1 / 6, 1 / 6]], [[1 / 2]]]),
+        # 2 trajectories; the first has 2 calls: 1/2 * 1/2 * 1 and 1/2 * 1/2 * 1/2
+        ("turn", [[[1 / 4], [1 / 8, 1 / 8]], [[1 / 2]]]),
+        ("call", [[[1 / 3], [1 / 6, 1 / 6]], [[1 / 3]]]),  # 3 calls
         ("constant", [[[1 / 20], [1 / 20, 1 / 20]], [[1 / 20]]]),  # 2 trajectories * L_max 10
     ],
 )
@@ -65,12 +60,15 @@ def test_weights_are_means(units):
         assert sum(w.sum() for row in unit_weights(units, "token") for w in row) == pytest.approx(1)
     if all(sum(row) for row in units):
         assert sum(w.sum() for row in unit_weights(units, "trajectory") for w in row) == pytest.approx(1)
+    if all(row and all(row) for row in units):
+        for aggregation in ("turn", "call"):
+            assert sum(w.sum() for row in unit_weights(units, aggregation) for w in row) == pytest.approx(1)
     shapes = [[len(w) for w in row] for row in unit_weights(units, "constant", 7)]
     assert shapes == units
 
 
 def test_weights_of_nothing():
-    for aggregation in ("token", "trajectory", "constant"):
+    for aggregation in AGGREGATIONS:
         assert unit_weights([], aggregation) == []
 
 
@@ -83,6 +81,17 @@ def test_unknown_names_are_refused():
         kl(tensor(0), tensor(0), "k4")
     with pytest.raises(InvalidArgument, match="ratio must be"):
         log_ratio(tensor(0), tensor(0), torch.zeros(1, dtype=torch.long), "token")
+    with pytest.raises(InvalidArgument, match="surrogate must be"):
+        policy_loss(Objective(surrogate="ppo"), batch(1), torch.zeros(1), torch.zeros(1))
+    with pytest.raises(InvalidArgument, match="dual_clip"):
+        clipped(tensor(1), tensor(1), 0.2, 0.2, dual=1.0)
+    for arguments, message in (
+        (("clamp", 2.0, "unit"), "correction must be"),
+        (("mask", 0.5, "unit"), "correction_cap"),
+        (("mask", 2.0, "token"), "correction_level"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            importance(tensor(0), tensor(0), torch.zeros(1, dtype=torch.long), *arguments)
 
 
 # -- the clipped ratio ------------------------------------------------------------------------------------------------
@@ -133,6 +142,70 @@ def test_sequence_ratio_by_hand():
     (plain[:2].mean().exp() + plain[2:].mean().exp()).backward()
     assert logprobs.grad is not None and plain.grad is not None
     assert logprobs.grad.tolist() == pytest.approx(plain.grad.tolist())
+
+
+def test_a_dual_clip_bounds_what_a_bad_action_costs():
+    # r 5, A -2, c 3: plain loss -min(-10, -2.4) = 10, bounded by 3 * 2 = 6; r 2: 4 < 6 stays; A > 0 is untouched
+    losses = clipped(tensor(5, 2, 5), tensor(-2, -2, 2), 0.2, 0.2, dual=3.0)
+    assert losses.tolist() == pytest.approx([6, 4, -2.4])
+
+
+def test_cispo_by_hand():
+    now = tensor(np.log(0.6), np.log(0.1), grad=True)
+    ratio = (now - tensor(np.log(0.2), np.log(0.2))).exp()  # 3 and 0.5
+    losses = cispo(ratio, tensor(1.0, -2.0), now, high=1.0)
+    # -min(3, 2) * 1 * log .6 = 1.0217;  -.5 * -2 * log .1 = -2.3026
+    assert losses.tolist() == pytest.approx([-2 * np.log(0.6), np.log(0.1)])
+    losses.sum().backward()
+    # the weight is a constant: -min(r, 2) A, although the first ratio is beyond its bound
+    assert now.grad is not None and now.grad.tolist() == pytest.approx([-2.0, 1.0])
+
+
+def test_importance_corrections_by_hand():
+    trainer, sampler = tensor(np.log(0.6), np.log(0.3), np.log(0.1)), tensor(np.log(0.2), np.log(0.2), np.log(0.4))
+    call = torch.tensor([0, 0, 1])
+    # ratios 3, 1.5, .25; cap 2
+    assert importance(trainer, sampler, call, "truncate", 2.0).tolist() == pytest.approx([2, 1.5, 0.25])
+    assert importance(trainer, sampler, call, "mask", 2.0).tolist() == pytest.approx([0, 1.5, 0])  # .25 < 1/2
+    # the first call's product is 4.5
+    assert importance(trainer, sampler, call, "truncate", 5.0, "sequence").tolist() == pytest.approx([4.5, 4.5, 0.25])
+    assert importance(trainer, sampler, call, "mask", 4.0, "sequence").tolist() == pytest.approx([0, 0, 0.25])
+    assert importance(trainer[:0], sampler[:0], call[:0], "mask", 4.0, "sequence").tolist() == []
+
+
+@few
+@given(st.lists(st.floats(-3, 0), min_size=1, max_size=5))
+def test_equal_engines_need_no_correction(values):
+    same, call = torch.tensor(values, dtype=D), torch.zeros(len(values), dtype=torch.long)
+    for mode in ("truncate", "mask"):
+        for level in ("unit", "sequence"):
+            assert torch.equal(importance(same, same, call, mode, 2.0, level), torch.ones_like(same))
+
+
+def test_the_correction_multiplies_the_surrogate_alone():
+    part = batch(2, importance=tensor(2.0, 0.5))
+    total, metrics = policy_loss(Objective(entropy_coef=1.0), part, torch.zeros(2, dtype=D), torch.ones(2, dtype=D))
+    # -(2 + .5) / 2 = -1.25 and the entropy's -1
+    assert metrics["loss/policy"] == pytest.approx(-1.25)
+    assert total.item() == pytest.approx(-2.25)
+
+
+def test_gspo_is_the_mean_over_calls_of_the_sequence_ratio():
+    now, old = tensor(-1.0, -2.0, -0.5, grad=True), tensor(-1.2, -2.0, -0.5)
+    part = batch(
+        3,
+        old_logprobs=old,
+        advantages=tensor(2, 2, -1),
+        weights=torch.tensor(np.concatenate(unit_weights([[2], [1]], "call")[0] + unit_weights([[2], [1]], "call")[1])),
+        call=torch.tensor([0, 0, 1]),
+    )
+    total, _ = policy_loss(Objective(ratio="sequence", clip_low=0.5, clip_high=0.5), part, now, torch.zeros(3, dtype=D))
+    # s_0 = exp((.2 + 0) / 2) = e^.1, s_1 = 1; loss = -(2 e^.1 - 1) / 2
+    assert total.item() == pytest.approx(-(2 * np.exp(0.1) - 1) / 2)
+    total.backward()
+    # d/dlogp of -s_0 A_0 / 2 = -e^.1 * 2 / 2 / |y| = -e^.1 / 2 for both tokens; the other call: +1/2
+    assert now.grad is not None
+    assert now.grad.tolist() == pytest.approx([-np.exp(0.1) / 2, -np.exp(0.1) / 2, 0.5])
 
 
 def test_extreme_log_ratios_stay_finite():
@@ -207,6 +280,18 @@ def test_the_kl_term_is_a_loss_only_where_it_is_asked_for():
 # -- entropy and value ------------------------------------------------------------------------------------------------
 
 
+def test_a_weighted_k3_has_the_divergences_gradient():
+    """E_old[r k3] differentiated at r = 1 is the gradient of KL(p || ref): exact, over a distribution of three."""
+    logits, reference = tensor(0.2, -0.4, 0.9, grad=True), torch.log_softmax(tensor(0.5, 0.5, -0.3), 0)
+    logp = torch.log_softmax(logits, 0)
+    p = logp.detach().exp()
+    part = batch(3, old_logprobs=logp.detach(), advantages=torch.zeros(3, dtype=D), weights=p, ref_logprobs=reference)
+    loss, _ = policy_loss(Objective(kl_coef=1.0, kl_weighted=True), part, logp, torch.zeros(3, dtype=D))
+    (estimated,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    (exact,) = torch.autograd.grad((logp.exp() * (logp - reference)).sum(), logits)
+    assert torch.allclose(estimated, exact)
+
+
 def test_entropy_is_rewarded():
     entropy = tensor(1.0, 3.0, grad=True)
     total, metrics = policy_loss(
@@ -253,8 +338,9 @@ def test_shapes_that_would_broadcast_silently_are_refused():
 # -- micro-batches ----------------------------------------------------------------------------------------------------
 
 NAMES = st.tuples(
-    st.sampled_from(["token", "trajectory", "constant"]),
+    st.sampled_from(AGGREGATIONS),
     st.sampled_from(["unit", "sequence"]),
+    st.sampled_from(["clip", "cispo"]),
     st.sampled_from(["k1", "k2", "k3"]),
 )
 
@@ -266,10 +352,17 @@ NAMES = st.tuples(
     seed=st.integers(0, 9999),
 )
 def test_gradients_of_micro_batches_add_up_to_the_whole_batchs(units, names, seed):
-    aggregation, ratio, estimator = names
+    aggregation, ratio, surrogate, estimator = names
     rng = np.random.default_rng(seed)
     objective = Objective(
-        ratio=ratio, aggregation=aggregation, kl=estimator, kl_coef=0.1, entropy_coef=0.05, value_clip=0.2
+        surrogate=surrogate,
+        dual_clip=3.0,
+        ratio=ratio,
+        aggregation=aggregation,
+        kl=estimator,
+        kl_coef=0.1,
+        entropy_coef=0.05,
+        value_clip=0.2,
     )
     sizes = [n for row in units for n in row]
     weights = [w for row in unit_weights(units, aggregation, 5) for w in row]
@@ -289,6 +382,7 @@ def test_gradients_of_micro_batches_add_up_to_the_whole_batchs(units, names, see
                 advantages=torch.tensor(draw["advantage"])[chosen],
                 weights=torch.tensor(np.concatenate(weights))[chosen],
                 call=torch.tensor(call)[chosen] - first,
+                importance=torch.tensor(draw["advantage"]).exp()[chosen],
                 ref_logprobs=torch.tensor(draw["ref"])[chosen],
                 returns=torch.tensor(critic["return"])[first:last],
                 old_values=torch.tensor(critic["old"])[first:last],

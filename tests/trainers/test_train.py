@@ -47,6 +47,10 @@ def rewards(history: list[dict[str, float]]) -> list[float]:
     ("name", "options"),
     [
         ("grpo", {}),
+        ("dr_grpo", {"length": 4}),
+        ("dapo", {"overlong": 4, "limit": 8}),
+        ("gspo", {"minibatches": 1}),
+        ("cispo", {}),
         ("rloo", {}),
         ("reinforcepp", {}),
         ("ppo", {"value_lr": 0.3, "minibatches": 1, "gamma": 0.95}),
@@ -136,6 +140,31 @@ def test_minibatches_and_skipping_do_not_change_what_one_step_does() -> None:
     assert torch.allclose(policies[0], policies[1], atol=1e-12)
 
 
+def test_a_correction_compares_with_the_trainers_own_probabilities() -> None:
+    """The sampler's log-probabilities are off by log 4: TIS caps the factor 1/4 or 4, and the ratio itself is 1."""
+    from sandlot.harness.loop import play_groups
+
+    policy = TabularPolicy(key="obs_key")
+    groups = play_groups(policy, [(ENV().tasks.at(i), 6, "explore") for i in range(4)], ROLLOUT)
+    plain = make_recipe("rloo", lr=0.1)
+    advantages = plain.estimator(groups)
+    fair = Learner(policy, plain).update(groups, advantages)["loss/policy"]
+    assert abs(fair) > 1e-3
+    policy.weights.data.zero_()
+    for member in (member for group in groups for member in group.members):
+        for call in member.calls:
+            call.logprobs = call.logprobs - np.float32(np.log(4))  # the trainer finds everything 4 times as likely
+    for mode, factor in (("truncate", 2.0), ("mask", 0.0)):
+        policy.weights.data.zero_()
+        metrics = Learner(policy, replace(plain, objective=replace(plain.objective, correction=mode))).update(
+            groups, advantages
+        )
+        assert metrics["ratio/mean"] == pytest.approx(1, abs=1e-6)
+        assert metrics["loss/policy"] == pytest.approx(factor * fair, abs=1e-6)
+        assert metrics["logprob_gap_mean"] == pytest.approx(np.log(4), abs=1e-5)
+        assert metrics["ess"] == pytest.approx(1)  # a constant factor changes no sample's share
+
+
 def test_void_members_teach_nothing() -> None:
     from sandlot.harness.loop import play_groups
     from sandlot.harness.records import StopReason
@@ -147,6 +176,22 @@ def test_void_members_teach_nothing() -> None:
     recipe = small("grpo")
     assert Learner(policy, recipe).update([group], recipe.estimator([group])) == {}
     assert not policy.weights.any()
+
+
+def test_what_the_critic_said_is_logged_beside_what_came() -> None:
+    from sandlot.harness.loop import play_groups
+
+    policy = TabularPolicy(key="obs_key", critic=True)
+    (group,) = play_groups(policy, [(ENV().tasks.at(0), 2, "explore")], ROLLOUT)
+    for member, rewards, values in zip(group.members, ((0.0, 1.0), (0.0, 0.0)), ((0.2, 0.4), (0.6, 0.8)), strict=True):
+        member.turns = member.turns[:2]
+        for turn, reward, value in zip(member.turns, rewards, values, strict=True):
+            turn.reward, turn.call.value = reward, value
+    recipe = small("ppo", lam=1.0, minibatches=1)
+    metrics = Learner(policy, recipe).update([group], recipe.estimator([group]))
+    # lambda 1: targets 1 1 | 0 0, variance .25; errors .8 .6 -.6 -.8, variance (.64 + .36 + .36 + .64) / 4 = .5
+    expected = {"start": (0.2 + 0.6) / 2, "value": 0.5, "target": 0.5, "explained": 1 - 0.5 / 0.25}
+    assert {name: metrics[f"critic/{name}"] for name in expected} == pytest.approx(expected)
 
 
 def test_a_gradient_that_is_not_finite_is_dropped_and_counted() -> None:

@@ -27,19 +27,26 @@ _CONTROL = {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160))}
 
 
 def info_is_step_info(subject: Subject) -> None:
-    """`info` holds exactly the keys and types of `StepInfo`; observations and rewards keep their declared ranges."""
+    """`info` holds the keys and types of `StepInfo` and the declared `extra_info`; ranges are kept."""
     hints = typing.get_type_hints(StepInfo)
     rng = np.random.default_rng(1)
     with subject.bare() as env:
         low, high = env.reward_range
+        extra = set(env.extra_info)
+        assert not extra & set(hints), f"extra_info repeats {sorted(extra & set(hints))}"
+        untold = [name for name in env.extra_info if f"`{name}`" not in (type(env).__doc__ or "")]
+        assert not untold, f"the docstring does not explain {untold}"
         for seed, policy in enumerate((follow_oracle(env), lambda o, i: random_action(env, rng, i), lambda o, i: "?")):
             observation, info = env.reset(seed=seed)
             assert info["valid"] is True, "info['valid'] is not True after a reset"
             records = [(observation, 0.0, False, False, info), *play(env, policy, subject.limit)]
             for observation, reward, terminated, _, info in records:
-                assert set(info) == set(hints), f"keys differ: {sorted(set(info) ^ set(hints))}"
+                assert set(info) == set(hints) | extra, f"keys differ: {sorted(set(info) ^ (set(hints) | extra))}"
                 for key, hint in hints.items():
                     assert _is(info[key], hint), f"info[{key!r}] is {info[key]!r}, expected {hint}"
+                for key in extra:
+                    plain = type(info[key]) in (str, int, float, bool, type(None))
+                    assert plain, f"info[{key!r}] is {info[key]!r}, expected a plain value"
                 assert observation in env.observation_space, f"an observation of {len(observation)} characters"
                 assert not _CONTROL & set(observation), "control characters in an observation"
                 assert info["obs_key"] == text_key(observation), "obs_key is not text_key(observation)"

@@ -77,11 +77,14 @@ def follow_oracle(env: TextEnv) -> Callable[[str, dict[str, Any]], str]:
 
 
 def random_action(env: Any, rng: np.random.Generator, info: dict[str, Any]) -> str:
-    """An admissible action; where they are not listed, random text."""
+    """An admissible action; where they are not listed, random text of the characters that the action space samples.
+
+    Those leave out what lets a shell do two things at once, whose order no environment could repeat.
+    """
     if info["admissible"]:
         return info["admissible"][int(rng.integers(len(info["admissible"])))]
-    length = int(rng.integers(1, 30))
-    return "".join(chr(int(code)) for code in rng.integers(32, 127, size=length))
+    characters = env.action_space.character_list
+    return "".join(characters[int(code)] for code in rng.integers(len(characters), size=int(rng.integers(1, 30))))
 
 
 def trace(env: TextEnv, seed: int, steps: int) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Programs that are shipped, as data."""

@@ -1,0 +1,1 @@
+"""Blueprint: executable goals over what happened in a home."""

@@ -1,0 +1,1 @@
+"""MCTS-Flow: tree search on snapshots that finds several verified ways to do a task."""

@@ -1,0 +1,1 @@
+"""HomeMaker: seeded homes."""

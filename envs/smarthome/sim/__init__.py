@@ -1,0 +1,1 @@
+"""The simulation behind `SimHome`."""

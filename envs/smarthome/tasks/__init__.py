@@ -1,0 +1,1 @@
+"""Generated tasks: eight families, their sub-types, and the task set."""

@@ -1,0 +1,1 @@
+"""Interactive SQL: read, write and clarify, on SQLite, PostgreSQL and DuckDB."""

@@ -1,0 +1,1 @@
+"""Generated databases and questions: seeded, unlimited, disjoint by domain and instance."""

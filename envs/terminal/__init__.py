@@ -1,0 +1,1 @@
+"""Terminal tasks: one model for all formats, loaders, generated tasks, an auditor, and `sandlot/Terminal-v0`."""

@@ -1,0 +1,1 @@
+"""Servers: a model over HTTP in the OpenAI protocol."""

@@ -1,0 +1,1 @@
+"""Docker: the user's images, through a daemon that runs already."""

@@ -1,0 +1,5 @@
+"""The namespace backend."""
+
+from .sandbox import NamespaceSandbox
+
+__all__ = ["NamespaceSandbox"]

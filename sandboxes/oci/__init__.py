@@ -1,0 +1,1 @@
+"""OCI: an audited runtime without a daemon (crun, else runc)."""
