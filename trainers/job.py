@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -201,6 +201,17 @@ def run_job(
         return _run_job(job, run, stack, resume=resume, reporter=reporter, warm=warm)
 
 
+@contextmanager
+def _flushed_subnormals() -> Iterator[None]:
+    """A peaked policy's gradients are full of subnormals, at which CPUs are slow; what comes after gets them back."""
+    had = bool((torch.tensor([1e-40]) * 1.0).item() == 0.0)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(had)
+
+
 def _run_job(
     job: Job,
     run: RunFolder | None,
@@ -213,7 +224,7 @@ def _run_job(
     began = time.monotonic()
     reporter = reporter or Silent()
     torch.set_num_threads(job.threads or min(4, torch.get_num_threads()))
-    torch.set_flush_denormal(True)  # a peaked policy's gradients are full of subnormals, at which CPUs are slow
+    stack.enter_context(_flushed_subnormals())
     recipe = make_recipe(job.recipe, **job.recipe_kwargs)
     check(job.engine, job.mode, job.vllm, ranks().world)
     if (job.early_stop or job.keep_best) and not job.eval_every:

@@ -241,7 +241,7 @@ class TerminalEnv(TextEnv):
                 elif at < state.at:
                     at += 1
                     self._agent.enter(self.terminal_task, self.terminal_task.steps[at])
-            if self._agent.state()[1] != state.saved.key:
+            if not self._agent.comes_to(state.saved.key):
                 raise EnvironmentFault(f"{self.task.id}: the commands played again did not lead to the same state")
         self._actions, self._at = state.actions, state.at
         self._verdicts, self._files, self._criteria = state.verdicts, state.files, None

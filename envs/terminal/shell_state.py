@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...sandboxes.spec import ExecResult
 from ...sandboxes.sync import SyncShell
@@ -34,9 +34,11 @@ builtin set +o
 builtin printf '%s' TOKEN
 for __sandlot_p in /proc/[0-9]*; do
     [[ $__sandlot_p == /proc/1 || $__sandlot_p == /proc/$$ ]] && continue
-    IFS= read -r -d '' __sandlot_c 2>/dev/null <"$__sandlot_p/cmdline" && builtin printf '%s\\n' "$__sandlot_c"
+    IFS= read -r __sandlot_s 2>/dev/null <"$__sandlot_p/stat" &&
+        IFS= read -r -d '' __sandlot_c 2>/dev/null <"$__sandlot_p/cmdline" &&
+        builtin printf '%.1s%s\\n' "${__sandlot_s##*) }" "$__sandlot_c"
 done
-builtin unset __sandlot_p __sandlot_c
+builtin unset __sandlot_p __sandlot_c __sandlot_s
 builtin printf '%s' TOKEN
 """
 
@@ -51,6 +53,8 @@ class ShellState:
     """Commands that set variables, functions, aliases, traps and options as they are."""
     processes: tuple[str, ...]
     """The programs that run besides the shell, sorted; their numbers do not count."""
+    busy: bool = field(default=False, compare=False)
+    """Whether one of them was not waiting for anything: perhaps it is about to become another program."""
 
     @property
     def key(self) -> str:
@@ -72,8 +76,9 @@ def capture(shell: SyncShell, code: int) -> tuple[ShellState | None, ExecResult,
     if len(parts) != 6 or result.shell_exited:
         return None, result, b""
     before, folder, variables, rest, processes, _ = (part.decode("utf-8", "surrogateescape") for part in parts)
-    names = sorted(line for line in processes.split("\n") if line)
-    state = ShellState(folder, _kept(variables) + rest, tuple(names))
+    found = [line for line in processes.split("\n") if line]
+    names, busy = sorted(line[1:] for line in found), any(line[0] in "RD" for line in found)
+    state = ShellState(folder, _kept(variables) + rest, tuple(names), busy)
     return state, result, before.encode("utf-8", "surrogateescape")
 
 

@@ -30,6 +30,8 @@ STEADY = {
     "SOURCE_DATE_EPOCH": str(TIME),
 }
 _PREPARED = 4  # prepared images of different tasks that one workspace keeps
+_SETTLE = 0.25  # seconds that new background processes get to become the programs they were started for
+_PATIENCE = 2.0  # seconds in which commands that are played again have to come to the same background processes
 
 
 class CannotPlay(UserError):
@@ -93,6 +95,8 @@ class Workspace:
         self._pending = b""
         self._idle: tuple[str, ...] | None = None
         """The programs of a box in which no command ran: some backends have one of their own."""
+        self._settled: tuple[str, ...] = ()
+        """The programs that ran when the state was looked at last."""
         self._user: str | None = None
         self.code = 0
         self.workdir = "/"
@@ -184,6 +188,7 @@ class Workspace:
         if self._box is None:
             self._box = self._open(spec)
         self._shell, self._known, self._pending, self.code = None, None, b"", 0
+        self._settled = ()
         self._begun, self._commands = text_key(repr(time.monotonic_ns()), str(id(self))), 0
 
     def _prepare(self, task: TerminalTask, spec: SandboxSpec, recipe: dockerfile.Recipe | None, files: bool) -> None:
@@ -242,20 +247,40 @@ class Workspace:
         if self._known is None:
             if self._shell is None:
                 self._new_shell()
-            assert self._shell is not None
-            shell, _, before = shell_state.capture(self._shell, self.code)
-            if shell is None:  # an agent rewrote its shell: it gets a new one
-                self._shell.close()
-                self._new_shell()
-                shell, _, before = shell_state.capture(self._shell, self.code)
-                if shell is None:
-                    raise SandboxFault("the shell of the sandbox does not answer")
-            self._pending += before
+            shell = self._capture()
+            until = time.monotonic() + _SETTLE
+            # What was started in the background may not have come to its program yet.
+            while shell.busy and shell.processes != self._settled and time.monotonic() < until:
+                time.sleep(0.005)
+                shell = self._capture()
+            self._settled = shell.processes
             if self._idle is None and self._commands == 0:
                 self._idle = shell.processes
             layer = self.box.fingerprint() if self.capable else str(self._commands)
             self._known = shell, text_key(layer, shell.key, str(self.code))
         return self._known
+
+    def _capture(self) -> ShellState:
+        assert self._shell is not None
+        shell, _, before = shell_state.capture(self._shell, self.code)
+        if shell is None:  # an agent rewrote its shell: it gets a new one
+            self._shell.close()
+            self._new_shell()
+            shell, _, before = shell_state.capture(self._shell, self.code)
+            if shell is None:
+                raise SandboxFault("the shell of the sandbox does not answer")
+        self._pending += before
+        return shell
+
+    def comes_to(self, key: str) -> bool:
+        """Whether the key is `key`, now or when what runs in the background has come as far as it had."""
+        until = time.monotonic() + _PATIENCE
+        while self.state()[1] != key:
+            if self.state()[0].processes == self._idle or time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+            self._known = None
+        return True
 
     def save(self) -> Saved:
         """The moment, to come back to."""

@@ -96,6 +96,8 @@ def test_only_pipes_of_the_containers_processes_are_opened(image: RootfsImage) -
             inner = int(shell.run("sleep 60 5</etc/passwd 6<>/tmp/socket 7< <(sleep 60) & echo $!").stdout)
             pid = find(container, inner)
             assert pid is not None
+            while not Path(f"/proc/{pid}/fd/7").exists():  # the shell opens them after it has told the number
+                time.sleep(0.01)
             before = len(list(Path("/proc/self/fd").iterdir()))
             for number in (0, 5, 6, 40):  # a device, two files, nothing
                 with pytest.raises(SandboxFault, match=r"no pipe|No such"):

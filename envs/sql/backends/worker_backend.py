@@ -209,7 +209,7 @@ class WorkerBackend(ABC):
         with pool.lease(self._home if self._write else None) as worker:
             if self._write:
                 self._home = worker
-            crashed = False
+            crashed = rebuilt = False
             for _ in range(6):
                 try:
                     found = worker.ask(self._head, limits.timeout * HARD, sql=sql)
@@ -227,7 +227,9 @@ class WorkerBackend(ABC):
                     else:
                         self._replay(worker)
                 except WorkerDied as death:
-                    raise EnvironmentFault(f"a SQL worker ended while its session was rebuilt: {death}") from death
+                    if death.timeout or rebuilt:
+                        raise EnvironmentFault(f"a SQL worker ended while its session was rebuilt: {death}") from death
+                    rebuilt = True  # for the same reason; the fresh one asks for everything again
         raise EnvironmentFault("the SQL worker does not keep its session")
 
     def _replay(self, worker: WorkerProcess) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hostile_statements import CASES, Case, club
@@ -340,6 +341,33 @@ def test_a_worker_that_is_lost_is_replaced(lone: SqliteBackend) -> None:
     assert first.ok or first.error_class is ErrorClass.TOO_BIG
     assert lone.execute("SELECT count(*) FROM played").rows == ((10,),)
     assert lone._pool.pids() != [pid]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_worker_that_is_lost_in_a_rebuild_is_replaced_once(
+    lone: SqliteBackend, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    lone.reset(CLUB, write=True)
+    lone.execute("DELETE FROM played WHERE game_id = 12")
+    assert lone._pool is not None
+    os.kill(*lone._pool.pids(), signal.SIGKILL)
+    ask, killed = WorkerProcess.ask, []
+
+    def die_in_a_replay(self: WorkerProcess, head: bytes, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        if b'"do":"replay"' in head and len(killed) < times:
+            assert self.pid is not None
+            os.kill(self.pid, signal.SIGKILL)
+            killed.append(self.pid)
+        return ask(self, head, *args, **kwargs)
+
+    monkeypatch.setattr(WorkerProcess, "ask", die_in_a_replay)
+    if times == 1:
+        assert lone.execute("SELECT count(*) FROM played").rows == ((10,),)
+    else:
+        with pytest.raises(EnvironmentFault, match="while its session was rebuilt"):
+            lone.execute("SELECT count(*) FROM played")
+    assert len(killed) == times
+    assert lone.execute("SELECT count(*) FROM played").rows == ((10,),)
 
 
 def test_the_memory_of_a_worker_is_bounded(lone: SqliteBackend) -> None:
