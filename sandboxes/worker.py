@@ -224,6 +224,13 @@ class Worker:
         process, self._process = self._process, None
         if process is None:
             return
+        run(_finish(process))
+
+
+async def _finish(process: Process) -> None:
+    """End and close it, on the loop's thread: the loop may just be looking at what it closes."""
+    try:
         with contextlib.suppress(SandboxFault):
-            run(process.kill(signal.SIGKILL, "session"))
+            await process.kill(signal.SIGKILL, "session")
+    finally:
         process.close()

@@ -106,7 +106,7 @@ _SMARTHOME: dict[str, Any] = {
     "env_kwargs": {"size": "small", "families": ["explicit", "ambiguous"], "candidates": True, "max_steps": 6},
     "ways": 3,
     "demonstrations": 250,
-    "sft": {"observation_weight": 0.1, "by_value": True, "lr": 2e-3, "epochs": 3},
+    "sft": {"observation_weight": 0.1, "by_value": True, "lr": 2e-3, "epochs": 12},
     "tiny": {"d_model": 128, "layers": 2, "kinship": 0.1},
     "recipe": "gigpo",
     "steps": 80,

@@ -6,8 +6,8 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from ..errors import InvalidArgument, MissingExtra, SandboxFault, SandboxUnavailable
@@ -15,6 +15,7 @@ from ..errors import InvalidArgument, MissingExtra, SandboxFault, SandboxUnavail
 if TYPE_CHECKING:
     from docker import DockerClient
 
+T = TypeVar("T")
 SOCKET = "unix:///var/run/docker.sock"
 
 
@@ -93,6 +94,15 @@ async def hijack(url: str, method: str, path: str, body: Any = None) -> tuple[so
     return connection, rest
 
 
+async def in_thread(function: Callable[[], T]) -> T:
+    """The result of `function`, from a thread; from this one when the interpreter ends and there are no others."""
+    try:
+        work = asyncio.get_running_loop().run_in_executor(None, function)
+    except RuntimeError:
+        return function()
+    return await work
+
+
 async def call(function: Callable[[], Any], *, what: str) -> Any:
     """Run a call of the SDK in a thread.
 
@@ -102,8 +112,7 @@ async def call(function: Callable[[], Any], *, what: str) -> Any:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
-    work: Awaitable[Any] = asyncio.to_thread(function)
     try:
-        return await work
+        return await in_thread(function)
     except (DockerException, RequestException) as error:
         raise SandboxFault(f"the Docker daemon could not {what}: {error}") from error

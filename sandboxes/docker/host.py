@@ -63,13 +63,17 @@ def adopt(container: str, pid: int, ends: Mapping[int, int]) -> tuple[int, dict[
         for number, way in ends.items():
             opened[number] = _open_pipe(f"/proc/{pid}/fd/{number}", way)
         mine = container in Path(f"/proc/{pid}/cgroup").read_text()
-        if not mine or select.select([pidfd], [], [], 0)[0]:  # else all of it was one process, and the container's
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        if not mine or ended.poll(0):  # else all of it was one process, and the container's
             raise OSError("it has just ended")
-    except OSError as error:
+    except BaseException as error:
         for descriptor in (*opened.values(), pidfd):
             if descriptor >= 0:
                 os.close(descriptor)
-        raise SandboxFault(f"the pipes of the container's process {pid} cannot be opened: {error}") from error
+        if isinstance(error, OSError):
+            raise SandboxFault(f"the pipes of the container's process {pid} cannot be opened: {error}") from error
+        raise
     return pidfd, opened
 
 

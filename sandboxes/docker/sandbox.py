@@ -20,7 +20,7 @@ from ..namespace.git_index import is_index, timeless
 from ..process import Launch, Process
 from ..seccomp import oci_profile
 from ..spec import SandboxSpec
-from .client import call, connect, daemon_url, hijack
+from .client import call, connect, daemon_url, hijack, in_thread
 from .host import can_adopt
 from .images import image_name
 from .labels import own_labels
@@ -189,7 +189,7 @@ class DockerSandbox(Sandbox):
             await self._discard()
         finally:
             if self._client is not None:
-                await asyncio.to_thread(self._client.close)
+                await in_thread(self._client.close)
                 self._client = None
 
     async def _discard(self) -> None:

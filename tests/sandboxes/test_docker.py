@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -107,8 +108,14 @@ def test_only_pipes_of_the_containers_processes_are_opened(image: RootfsImage) -
             assert len(list(Path("/proc/self/fd").iterdir())) == before
             pidfd, opened = adopt(container, pid, {7: os.O_RDONLY})
             assert not os.get_blocking(opened[7])
-            os.close(pidfd)
-            os.close(opened[7])
+            many = [os.dup(pidfd)]
+            with contextlib.suppress(OSError):  # beyond what `select` can hold, where this process may have so many
+                while many[-1] < 1100:
+                    many.append(os.dup(pidfd))
+                many += [*(found := adopt(container, pid, {7: os.O_RDONLY}))[1].values(), found[0]]
+                assert found[0] > 1024
+            for descriptor in (pidfd, opened[7], *many):
+                os.close(descriptor)
         forged = "#!/tmp/bash\necho 1 >&2; while :; do /bin/sleep 1; done\n"  # says that it is PID 1
         box.exec("cp /bin/bash /tmp/bash")
         box.put(forged.encode(), "/bin/sh.new", mode=0o755)
@@ -280,6 +287,25 @@ def test_a_daemon_that_hears_late_of_an_end(image: RootfsImage, monkeypatch: pyt
         assert shell.run("while :; do sleep 0.05; done", timeout=0.3).timed_out
         assert shell.run(f"kill -0 {job} && echo alive").stdout == b"alive\n"
         assert box.sandbox.generation == generation and max(asked.values()) >= 4
+
+
+UNCLOSED = """
+import sys
+from sandlot.sandboxes import RootfsImage, SandboxSpec, SyncSandbox
+from sandlot.sandboxes.docker.sandbox import DockerSandbox
+
+box = SyncSandbox(DockerSandbox(SandboxSpec(image=RootfsImage(sys.argv[1]))))
+print(box.sandbox.container)
+"""
+
+
+@pytest.mark.docker
+def test_a_container_ends_with_a_program_that_did_not_close_it(client: DockerClient, image: RootfsImage) -> None:
+    run = [sys.executable, "-c", UNCLOSED, str(image.path)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert len(done.stdout.strip()) == 64
+    assert done.stdout.strip() not in {container.id for container in client.containers.list(all=True)}
 
 
 INSIDE = """

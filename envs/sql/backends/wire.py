@@ -87,12 +87,17 @@ class Reader:
         if len(data) < end:
             pieces = bytearray(data)
             while len(pieces) < end:
-                if self._patience is not None and not select.select([self._descriptor], [], [], self._patience)[0]:
+                if self._patience is not None and not self._waits(self._patience):
                     raise EOFError
                 pieces += self._more()
             data = bytes(pieces)
         self.rest = data[end:]
         return data[LENGTH.size : end]
+
+    def _waits(self, seconds: float) -> bool:
+        poll = select.poll()  # unlike `select`, it knows descriptors above 1,023
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def _more(self) -> bytes:
         data = os.read(self._descriptor, 1 << 16)

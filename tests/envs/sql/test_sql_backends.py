@@ -350,7 +350,8 @@ def test_a_worker_that_is_lost_in_a_rebuild_is_replaced_once(
     lone.reset(CLUB, write=True)
     lone.execute("DELETE FROM played WHERE game_id = 12")
     assert lone._pool is not None
-    os.kill(*lone._pool.pids(), signal.SIGKILL)
+    [pid] = lone._pool.pids()
+    os.kill(pid, signal.SIGKILL)
     ask, killed = WorkerProcess.ask, []
 
     def die_in_a_replay(self: WorkerProcess, head: bytes, *args: Any, **kwargs: Any) -> dict[str, Any]:
