@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ RUN = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; tests of Ctrl-C need it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[RUN] = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}")[:12]
 
 

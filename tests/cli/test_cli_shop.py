@@ -42,8 +42,11 @@ def served(folder: Path, *arguments: str) -> Iterator[tuple[str, list[str]]]:
             yield address[0], said
         finally:
             process.send_signal(signal.SIGINT)
-            said += process.stdout.read().split("\n")
-            assert process.wait(20) == 0
+            try:
+                said += process.communicate(timeout=20)[0].split("\n")
+            finally:
+                process.kill()
+            assert process.returncode == 0
 
 
 class Visitor:
