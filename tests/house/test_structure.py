@@ -63,7 +63,7 @@ def test_import_pulls_in_nothing_heavy(module: str) -> None:
 
 @pytest.mark.parametrize("module", ["sandlot.envs", "sandlot"])
 def test_import_is_quick(module: str) -> None:
-    """CPU time of ours on top of what Gymnasium and NumPy take, in fresh processes; wall clocks of busy machines lie."""
+    """CPU time of ours on top of Gymnasium and NumPy, in fresh processes; the wall clock of a busy machine lies."""
     code = "import time, gymnasium, numpy; begin = time.process_time(); import {}; print(time.process_time() - begin)"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     run = partial(subprocess.run, capture_output=True, text=True, check=True, env=environment)
