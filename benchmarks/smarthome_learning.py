@@ -27,7 +27,7 @@ from rich.table import Table
 from sandlot.harness.loop import play
 from sandlot.harness.runs import RunFolder
 from sandlot.harness.summary import paired, wilson
-from sandlot.trainers.job import RESULTS, WAYS, Job, Silent, load_policy, rollouts, run_job
+from sandlot.trainers.job import RESULTS, WAYS, Job, Silent, flushed_subnormals, load_policy, rollouts, run_job
 from sandlot.trainers.methods import make_recipe
 from sandlot.trainers.presets import preset
 from sandlot.trainers.sft import demonstrations, sft
@@ -78,13 +78,13 @@ def more(folder: Path, seed: int) -> None:
     """The control."""
     settings, seconds = job(seed), json.loads((folder / SECONDS).read_text())
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     policy = load_policy(str(folder / "warm"), make_recipe(settings.recipe, **settings.recipe_kwargs), settings)
     rollout, held_out = rollouts(settings)
     shown = demonstrations(policy.format, play_ways(read_ways(folder / WAYS), rollout, seed=seed))
     epochs = max(1, round(settings.sft.epochs * seconds["training"] / seconds["imitating the oracle"]))
     began = time.process_time()
-    losses = sft(policy, shown, replace(settings.sft, epochs=epochs, seed=seed + 1000))
+    with flushed_subnormals():  # as in the run
+        losses = sft(policy, shown, replace(settings.sft, epochs=epochs, seed=seed + 1000))
     taken = time.process_time() - began
     episodes = play(policy, held_out.env.tasks().first(settings.eval_tasks), held_out, seed=seed)
     solved = {episode.task.id: episode.success for episode in episodes}

@@ -202,7 +202,7 @@ def run_job(
 
 
 @contextmanager
-def _flushed_subnormals() -> Iterator[None]:
+def flushed_subnormals() -> Iterator[None]:
     """A peaked policy's gradients are full of subnormals, at which CPUs are slow; what comes after gets them back."""
     had = bool((torch.tensor([1e-40]) * 1.0).item() == 0.0)
     torch.set_flush_denormal(True)
@@ -224,7 +224,7 @@ def _run_job(
     began = time.monotonic()
     reporter = reporter or Silent()
     torch.set_num_threads(job.threads or min(4, torch.get_num_threads()))
-    stack.enter_context(_flushed_subnormals())
+    stack.enter_context(flushed_subnormals())
     recipe = make_recipe(job.recipe, **job.recipe_kwargs)
     check(job.engine, job.mode, job.vllm, ranks().world)
     if (job.early_stop or job.keep_best) and not job.eval_every:

@@ -249,6 +249,23 @@ def test_the_whole_job_with_a_language_model(tmp_path: Path) -> None:
     assert numbers(again.history) == numbers(outcome.history)
 
 
+def test_a_job_flushes_subnormals_only_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def flushed() -> bool:
+        return (torch.tensor([1e-40]) * 1.0).item() == 0.0
+
+    seen: list[bool] = []
+
+    def stop(*_: Any) -> None:
+        seen.append(flushed())
+        raise InvalidArgument("enough")
+
+    monkeypatch.setattr("sandlot.trainers.job.rollouts", stop)
+    assert not flushed()
+    with pytest.raises(InvalidArgument, match="enough"):
+        run_job(Job(env="Corridor", model="tabular"), None)
+    assert seen == [True] and not flushed()
+
+
 def test_a_warm_start_needs_a_language_model() -> None:
     with pytest.raises(InvalidArgument, match="cannot be warm-started"):
         run_job(Job(env="sandlot/Corridor-v0", model="tabular", demonstrations=2, eval_tasks=2), None)
