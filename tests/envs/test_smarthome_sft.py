@@ -161,14 +161,15 @@ def test_the_whole_path_very_small(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_step_wise_learning_improves_on_imitation_in_homes_that_were_never_seen(tmp_path: Path) -> None:
-    """The preset's run, evaluated on fewer tasks. Measured on 256: see docs/results/smarthome.md."""
+    """The preset's run; what it and two other seeds came to is in docs/results/smarthome.md."""
     pytest.importorskip("torch")
     from sandlot.harness.runs import RunFolder
     from sandlot.trainers.job import run_job
     from sandlot.trainers.presets import preset
 
-    job = replace(preset("SmartHome"), eval_tasks=128, threads=1)
+    job = replace(preset("SmartHome"), threads=1)
     outcome = run_job(job, RunFolder.create("home", job.table(), root=tmp_path))
     results = {name: result["success"] for name, result in outcome.results.items()}
     print(results, outcome.gain, [round(row["rollout/success"], 2) for row in outcome.history])
-    assert outcome.gain["gain"] >= 0.1 and outcome.gain["gain_low"] > 0 and results["after"] > results["random"] + 0.2
+    assert results["before"] > results["random"] + 0.2  # it is no gain on a policy that has hardly imitated
+    assert outcome.gain["gain"] >= 0.08 and outcome.gain["gain_low"] > 0
