@@ -13,7 +13,7 @@ help:  ## this list
 setup:  ## make .venv with everything
 	@bash scripts/setup.sh $(PYTHON)
 
-demo: setup  ## train a small language model on generated ALFWorld games (7 to 10 minutes on 2 cores)
+demo: setup  ## train a small language model on generated ALFWorld games (7 to 12 minutes on 2 cores)
 	.venv/bin/sandlot train
 
 test: lint types  ## ruff, basedpyright and the default tests
