@@ -85,8 +85,8 @@ def more(folder: Path, seed: int) -> None:
     began = time.process_time()
     with flushed_subnormals():  # as in the run
         losses = sft(policy, shown, replace(settings.sft, epochs=epochs, seed=seed + 1000))
-    taken = time.process_time() - began
-    episodes = play(policy, held_out.env.tasks().first(settings.eval_tasks), held_out, seed=seed)
+        taken = time.process_time() - began
+        episodes = play(policy, held_out.env.tasks().first(settings.eval_tasks), held_out, seed=seed)
     solved = {episode.task.id: episode.success for episode in episodes}
     found = {"epochs": epochs, "seconds": taken, "loss": losses[-1], "tasks": solved}
     (folder / MORE).write_text(json.dumps(found, indent=1))

@@ -172,4 +172,4 @@ def test_step_wise_learning_improves_on_imitation_in_homes_that_were_never_seen(
     results = {name: result["success"] for name, result in outcome.results.items()}
     print(results, outcome.gain, [round(row["rollout/success"], 2) for row in outcome.history])
     assert results["before"] > results["random"] + 0.2  # it is no gain on a policy that has hardly imitated
-    assert outcome.gain["gain"] >= 0.08 and outcome.gain["gain_low"] > 0
+    assert outcome.gain["gain"] >= 0.1 and outcome.gain["gain_low"] > 0
